@@ -15,10 +15,12 @@
  *     link FROM TO KIND [NAME-OR-INDEX [weak]] (objects by number from 0; TYPE, KIND: names of the enums)
  *     at FRAME  (the place of the accesses that follow)                call FRAME
  *     proto ADDR HEAP OFFSET FILE[/DEFINED] LINE...    (of the block at ADDR; a line for each instruction)
+ *     pages TIME REASON MARK|- THREADS RESERVED MAPPINGS REGIONS       region START SIZE STACK   (of the last pages)
+ *     mapping START SIZE FLAGS RSS NAME|- [PAGES:STATE...]             (of 4096 bytes; FLAGS, STATE: numbers)
  *     end NAME                  (of enum mt_ending; without it the file has no END chunk)
  *
  * A FRAME is FUNCTION or FUNCTION@FILE:LINE for C, FUNCTION@@FILE:LINE/DEFINED for Lua, [OBJECT] for code
- * without a name.
+ * without a name; =FUNCTION is a function whose name may begin with a bracket.
  *
  * A wrong script ends the program with the number of the line. Not installed.
  *
@@ -70,7 +72,7 @@ static uint32_t frame_of(char *word)
     if (*function == '[')
         frame.object = string(function);
     else
-        frame.function = string(function);
+        frame.function = string(function + (*function == '='));
     frame.file = string(file);
     frame.kind = file && *file == '@' ? MT_FRAME_LUA : MT_FRAME_HOST;
     frame.defined = defined ? (uint32_t)strtoul(defined + 1, &defined, 0) : 0;
@@ -286,9 +288,75 @@ static bool define_lua(const char *word, char *rest)
     return true;
 }
 
+/* The time of the last pages, to which mappings and regions belong. */
+static uint64_t s_pages;
+
+static void add_pages(char *rest)
+{
+    struct mt_pages p = {.time = number(&rest), .page = 4096};
+    const char *name;
+
+    p.reason = string(strsep(&rest, " "));
+    name = strsep(&rest, " ");
+    p.name = name && strcmp(name, "-") != 0 ? string(name) : 0;
+    p.threads = (uint32_t)number(&rest);
+    p.reserved = number(&rest);
+    p.mappings = (uint32_t)number(&rest);
+    p.regions = (uint32_t)number(&rest);
+    s_pages = p.time;
+    mt_writer_pages(s_writer, &p);
+}
+
+static void add_mapping(char *rest)
+{
+    struct mt_mapping m = {.start = number(&rest)};
+    uint8_t runs[256];
+    const char *name;
+    char *run;
+
+    m.size = number(&rest);
+    m.flags = (uint32_t)number(&rest);
+    m.rss = m.pss = number(&rest);
+    name = strsep(&rest, " ");
+    m.name = name && strcmp(name, "-") != 0 ? string(name) : 0;
+    m.runs = runs;
+    while ((run = strsep(&rest, " ")) != NULL && m.runs_size < sizeof runs - 10) {
+        uint64_t pages = strtoull(run, &run, 0);
+        uint64_t value = pages << MT_PAGE_STATE_BITS | strtoull(run + 1, NULL, 0);
+
+        for (; value >= 128; value >>= 7)
+            runs[m.runs_size++] = (uint8_t)(value | 128);
+        runs[m.runs_size++] = (uint8_t)value;
+    }
+    mt_writer_mapping(s_writer, s_pages, &m);
+}
+
+static void add_region(char *rest)
+{
+    struct mt_region r = {.start = number(&rest)};
+
+    r.size = number(&rest);
+    r.stack = s_stacks[number(&rest) % MANY];
+    mt_writer_region(s_writer, s_pages, &r);
+}
+
+/* Execute a command about the pages of the process; false if it is another one. */
+static bool define_pages(const char *word, char *rest)
+{
+    if (strcmp(word, "pages") == 0)
+        add_pages(rest);
+    else if (strcmp(word, "mapping") == 0)
+        add_mapping(rest);
+    else if (strcmp(word, "region") == 0)
+        add_region(rest);
+    else
+        return false;
+    return true;
+}
+
 static void define(const char *word, char *rest)
 {
-    if (define_lua(word, rest))
+    if (define_lua(word, rest) || define_pages(word, rest))
         return;
 
     if (strcmp(word, "info") == 0) {

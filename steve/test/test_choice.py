@@ -184,6 +184,7 @@ OTHERS = {
     "serve",
     "top",
     "universe",
+    "resident",
     "allocstats",
     "compare",
     "pins",

@@ -35,6 +35,7 @@ READERS = {
     "types": (),
     "states": (),
     "threads": (),
+    "resident": (),
     "leaks": (),
     "temporaries": (),
     "resizes": (),

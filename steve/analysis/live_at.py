@@ -1,0 +1,89 @@
+"""The blocks that are live at one time of a trace, and where blocks ever were until then.
+
+SPDX-License-Identifier: GPL-2.0-or-later
+"""
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from steve.trace._memtrace import Trace
+
+GRANULE = 16  # bits of an address within a granule, the unit in which places of former blocks are kept
+
+
+class LiveBlocks(NamedTuple):
+    """The blocks that are live at one time, as arrays in the order of their addresses, without those that another
+    allocator divides."""
+
+    addr: np.ndarray
+    size: np.ndarray
+    stack: np.ndarray
+    """ids of the stacks of their News."""
+    heap: np.ndarray
+    """ids of their heaps."""
+    used: dict[int, np.ndarray]
+    """By heap: the numbers (address >> GRANULE) of the granules in which a block began until then, in order."""
+
+
+class Slots:
+    """The live blocks by the reader's slots, while events are fed in their order."""
+
+    def __init__(self) -> None:
+        import numpy as np
+
+        self.table = np.zeros(0, [("addr", "u8"), ("size", "u8"), ("stack", "u4"), ("heap", "u4"), ("live", "?")])
+        self.used: dict[int, list[np.ndarray]] = {}
+
+    def feed(self, events: np.ndarray) -> None:
+        """Take News, Frees and Resizes. Only the last event of each slot says what is there afterwards, and the last
+        New which stack made it."""
+        import numpy as np
+
+        from steve.trace._memtrace import CONTAINER, FREE, NEW
+
+        if not len(events):
+            return
+        slots = events["slot"]
+        if (most := int(slots.max()) + 1) > len(self.table):
+            self.table = np.concatenate((self.table, np.zeros(max(most - len(self.table), 1024), self.table.dtype)))
+        news = events[events["kind"] == NEW]
+        self.table["stack"][news["slot"]] = news["ref"]  # of equal slots, the last value stays
+        last = len(slots) - 1 - np.unique(slots[::-1], return_index=True)[1]
+        ends = events[last]
+        for name in ("addr", "size", "heap"):
+            self.table[name][ends["slot"]] = ends[name]
+        self.table["live"][ends["slot"]] = (ends["kind"] != FREE) & (ends["how"] & CONTAINER == 0)
+        made = events[events["kind"] != FREE]
+        for heap in np.unique(made["heap"]).tolist():
+            granules = np.unique(made["addr"][made["heap"] == heap] >> np.uint64(GRANULE))
+            self.used.setdefault(heap, []).append(granules)
+            if len(self.used[heap]) > 64:
+                self.used[heap] = [np.unique(np.concatenate(self.used[heap]))]
+
+    def blocks(self) -> LiveBlocks:
+        import numpy as np
+
+        live = self.table[self.table["live"]]
+        live = live[np.argsort(live["addr"], kind="stable")]
+        used = {heap: np.unique(np.concatenate(parts)) for heap, parts in self.used.items()}
+        return LiveBlocks(live["addr"], live["size"], live["stack"], live["heap"], used)
+
+
+def live_at(trace: Trace, time: int, tick: Callable[[Trace], None]) -> LiveBlocks:
+    """Read a trace to its end; the blocks that are live at a time. tick is called for each batch."""
+    import numpy as np
+
+    from steve.trace._memtrace import FREE, NEW, RESIZE
+
+    slots = Slots()
+    trace.pass_accesses()
+    for batch in trace.batches():
+        tick(trace)
+        kinds = batch["kind"]
+        chosen = (kinds == NEW) | (kinds == FREE) | (kinds == RESIZE)
+        slots.feed(batch[chosen & (batch["time"] <= np.uint64(time))])
+    return slots.blocks()

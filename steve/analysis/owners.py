@@ -1,0 +1,396 @@
+"""Whose the resident pages of a process are: live blocks, free memory of allocators, mappings, stacks, code and others.
+
+The ranges of addresses of a process are divided into *parts*, each of one kind of owner (KINDS), by what the kernel
+says of the mappings, by what the program mapped itself, and by where blocks were. In each part, what is resident and in
+a live block belongs to that, and the rest to the part. A page that is partly covered by live blocks is divided by
+bytes. The sum is what the kernel reports as resident: where the pages that were read differ from its sum for a mapping,
+since the process ran meanwhile, the difference is a row of its own.
+
+glibc's arenas are recognized by their form: each is in heaps of 64 MiB that begin at a multiple of this, and the first
+pages of it are in use. Stacks of threads are private memory without a name, directly above pages without any rights.
+
+SPDX-License-Identifier: GPL-2.0-or-later
+"""
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple
+
+from steve.analysis.live_at import GRANULE, LiveBlocks
+from steve.trace import page_runs
+from steve.trace.page_runs import Ranges
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from steve.trace._memtrace import Mapping, Pages, Trace
+
+LIVE, FREE, LUA, OWN, FILES, STACKS, LIBRARIES, JIT, RECORDER, OTHER, CHANGED = KINDS = (
+    "live",
+    "free",
+    "lua",
+    "own",
+    "files",
+    "stacks",
+    "libraries",
+    "jit",
+    "recorder",
+    "other",
+    "changed",
+)
+ARENA = 64 << 20  # bytes, and alignment, of a heap of an arena of glibc
+BEFORE_BLOCK = 8  # bytes of glibc's before a block that are in use as long as it is
+ARENA_HEAD, HEAP_HEAD = 2304, 656  # bytes of glibc's own at the beginning of an arena, and of the heap
+FROM_RECORDER = "[recorder]"  # the function in the stack of a region of the recorder
+# parts of names of files that the recorder brings along
+RECORDERS = ("libljtrace-native.so", "memfd:ljtrace-ring", "libZydis.so")
+
+
+class Part(NamedTuple):
+    """A range of addresses of one kind. name: of a file, or of the part of an allocator: "heap", "arena", "mappings".
+    stack: that of the call that mapped it; 0: none is known. heaps: of an allocator, those that have blocks here."""
+
+    start: int
+    end: int
+    kind: str
+    name: str = ""
+    stack: int = 0
+    heaps: tuple[int, ...] = ()
+
+
+@dataclass
+class Owned:
+    """What of a part is resident, in bytes."""
+
+    part: Part
+    mapping: int
+    """the index of its mapping."""
+    resident: int
+    live: int
+    """of resident: in live blocks."""
+    shared: int
+    """of resident: in pages that other processes have as well."""
+    whole: int = 0
+    """Of an allocator: whole free pages."""
+    whole_below: int = 0
+    """Of these: below a live block of the same part, so that the part's end cannot be returned."""
+
+
+@dataclass
+class Owners:
+    """Whose the resident pages are at one time."""
+
+    pages: Pages
+    parts: list[Owned] = field(default_factory=list)
+    changed: int = 0
+    """Bytes that the kernel's sums have and the pages that were read do not; may be negative."""
+    unread: int = 0
+    """Bytes of mappings whose pages could not be read."""
+    pinned: np.ndarray | None = None
+    """By live block: free bytes of the allocators' pages on which it is, divided in proportion to the blocks' bytes."""
+    live_resident: np.ndarray | None = None
+    """By live block: bytes that are resident."""
+
+    @property
+    def resident(self) -> int:
+        """What the kernel reports as resident, the sum over all mappings."""
+        return sum(mapping.rss for mapping in self.pages.mappings)
+
+    def by_kind(self) -> dict[str, int]:
+        """The bytes of each kind. Their sum is `resident`."""
+        found = dict.fromkeys(KINDS, 0)
+        for owned in self.parts:
+            found[LIVE] += owned.live
+            found[owned.part.kind] += owned.resident - owned.live
+        found[CHANGED] = self.changed
+        return found
+
+
+def is_recorders(name: str) -> bool:
+    """Is this a file that the recorder brings along?"""
+    return any(part in os.path.basename(name) for part in RECORDERS)
+
+
+class Layout:
+    """Divides the mappings of a look into parts."""
+
+    def __init__(self, trace: Trace, pages: Pages, live: LiveBlocks) -> None:
+        self.pages = pages
+        self.objects = {m.name for m in pages.mappings if m.flags & page_runs.EXECUTE and m.name.startswith("/")}
+        self.objects |= {module.object for module in trace.modules()}
+        self.live = live
+        self.lua = {heap for heap in live.used if (known := trace.heap(heap)) is not None and known.kind == "lua"}
+        self.regions = sorted(pages.regions)
+        self.recorders = {
+            region.stack for region in pages.regions if self._is_recorders(trace.stack_frames(region.stack))
+        }
+        self.callers = {
+            stack: (known[0] if (known := trace.stack(stack)) else 0) for stack in {r.stack for r in pages.regions}
+        }
+
+    @staticmethod
+    def _is_recorders(frames: list) -> bool:
+        return len(frames) == 1 and frames[0].function == FROM_RECORDER
+
+    def heaps_in(self, start: int, end: int) -> tuple[int, ...]:
+        """The heaps of which blocks ever began between two addresses; a granule at an edge counts."""
+        import numpy as np
+
+        found = []
+        for heap, granules in self.live.used.items():
+            first, last = np.searchsorted(granules, np.array([start >> GRANULE, (end - 1 >> GRANULE) + 1], "u8"))
+            if last > first:
+                found.append(heap)
+        return tuple(found)
+
+    def parts(self) -> Iterator[tuple[int, Part]]:
+        """All parts with the indices of their mappings, by rising addresses."""
+        mappings = self.pages.mappings
+        for number, mapping in enumerate(mappings):
+            before = (
+                mappings[number - 1]
+                if number and mappings[number - 1].start + mappings[number - 1].size == (mapping.start)
+                else None
+            )
+            for part in self._of_mapping(mapping, before):
+                yield number, part
+
+    def _of_mapping(self, mapping: Mapping, before: Mapping | None) -> Iterator[Part]:
+        start, end = mapping.start, mapping.start + mapping.size
+        name = mapping.name.removesuffix(" (deleted)")
+        if is_recorders(name):
+            yield Part(start, end, RECORDER, name)
+        elif name.startswith(("/", "socket:", "anon_inode:")):
+            yield from self._with_regions(start, end, LIBRARIES if mapping.name in self.objects else FILES, name)
+        elif name == "[heap]":
+            yield from self._heap(start, end)
+        elif name.startswith("[stack") or "pthread stack" in name:
+            yield Part(start, end, STACKS, "main" if name == "[stack]" else "thread")
+        elif name.startswith("[v"):
+            yield Part(start, end, LIBRARIES, name)
+        elif mapping.flags & page_runs.EXECUTE:
+            for first, last, stack in self._cut(start, end):
+                yield Part(first, last, RECORDER if stack in self.recorders else JIT)
+        elif before is not None and before.name in self.objects and mapping.flags & page_runs.WRITE and not name:
+            yield Part(start, end, RECORDER if is_recorders(before.name) else LIBRARIES, before.name)
+        else:
+            yield from self._anonymous(mapping, before)
+
+    def _with_regions(self, start: int, end: int, kind: str, name: str) -> Iterator[Part]:
+        """A mapping of one kind, in parts by the calls that mapped it."""
+        for first, last, stack in self._cut(start, end):
+            yield Part(first, last, kind, name, self.callers.get(stack, 0))
+
+    def _cut(self, start: int, end: int) -> Iterator[tuple[int, int, int]]:
+        """A range in pieces, each with the stack of its region, 0 if it is in none."""
+        import bisect
+
+        at = start
+        first = max(bisect.bisect_right(self.regions, (start,)) - 1, 0)
+        for region in self.regions[first:]:
+            low, high = max(region.start, at), min(region.start + region.size, end)
+            high = min(-(-high // self.pages.page) * self.pages.page, end)  # the rest of the last page is the region's
+            if low >= end:
+                break
+            if high <= low:
+                continue
+            if low > at:
+                yield at, low, 0
+            yield low, high, region.stack
+            at = high
+        if at < end:
+            yield at, end, 0
+
+    def _heap(self, start: int, end: int) -> Iterator[Part]:
+        """The break: malloc's, but for what the program itself took."""
+        for first, last, stack in self._cut(start, end):
+            if stack and stack not in self.recorders:
+                yield self._of_region(first, last, stack)
+            else:
+                yield Part(first, last, FREE, "heap", 0, (0,))
+
+    def _of_region(self, start: int, end: int, stack: int) -> Part:
+        """What the program mapped itself: an allocator's, if blocks were ever in it."""
+        heaps = self.heaps_in(start, end)
+        if not heaps:
+            return Part(start, end, OWN, "", self.callers.get(stack, 0))
+        return self._of_allocator(start, end, heaps, self.callers.get(stack, 0))
+
+    def _of_allocator(self, start: int, end: int, heaps: tuple[int, ...], stack: int) -> Part:
+        return Part(start, end, LUA if set(heaps) <= self.lua else FREE, "mappings", stack, heaps)
+
+    def _anonymous(self, mapping: Mapping, before: Mapping | None) -> Iterator[Part]:
+        """Private memory without a file."""
+        is_guarded = before is not None and not before.flags & 7 and not before.name
+        limit = self.pages.reserved or mapping.size
+        for start, end, stack in self._cut(mapping.start, mapping.start + mapping.size):
+            if stack in self.recorders:
+                yield Part(start, end, RECORDER)
+            elif stack:
+                yield self._of_region(start, end, stack)
+            elif not mapping.flags & page_runs.WRITE:
+                yield Part(start, end, OTHER, mapping.name)
+            else:
+                is_stack = is_guarded and start == mapping.start
+                yield from self._unknown(start, end, limit if is_stack else 0, mapping.name)
+
+    def _unknown(self, start: int, end: int, stack: int, name: str) -> Iterator[Part]:
+        """Private memory that neither the program nor the recorder has mapped: libc has. stack: how much of it at most
+        is a thread's stack, if it is no arena."""
+        is_first = True
+        while start % ARENA == 0 and start < end and 0 in self.heaps_in(start, min(end, start + (1 << GRANULE))):
+            yield Part(start, min(end, start + ARENA), FREE, "arena", 0, (0,))
+            start, is_first = start + ARENA, False
+        if start >= end:
+            return
+        if stack and is_first:
+            yield Part(start, min(end, start + stack), STACKS, "thread")
+            start += stack
+        if start >= end:
+            return
+        heaps = self.heaps_in(start, end)
+        if heaps:
+            yield self._of_allocator(start, end, heaps, 0)
+        else:
+            yield Part(start, end, OTHER, name)
+
+
+def resident_of(mapping: Mapping, page: int) -> tuple[Ranges, Ranges]:
+    """The ranges of a mapping that are resident, and those of them that other processes have as well. Pages of zeros
+    that were only read are present, but the kernel does not count them: of pages that may be such ones, as many are
+    left out as there are more pages than it counts."""
+    import numpy as np
+
+    starts, ends, states = page_runs.runs(mapping, page)
+    present = states & page_runs.PRESENT != 0
+    more = int((ends - starts)[present].sum()) - mapping.rss
+    if more > 0:
+        for i in np.flatnonzero(states == page_runs.PRESENT)[::-1].tolist():
+            cut = min(more, int(ends[i] - starts[i]))
+            ends[i] -= np.uint64(cut)
+            more -= cut
+    shared = present & (states & page_runs.ALONE == 0)
+    return page_runs.union(starts[present], ends[present]), page_runs.union(starts[shared], ends[shared])
+
+
+def whole_mappings(pages: Pages) -> Pages:
+    """The same, with mappings whose runs are in several records joined to one."""
+    found: list[Mapping] = []
+    for mapping in pages.mappings:
+        if mapping.flags & page_runs.CONTINUED and found and found[-1].start + found[-1].size == mapping.start:
+            last = found[-1]
+            runs = last.runs + mapping.runs if last.runs and mapping.runs else b""
+            found[-1] = last._replace(size=last.size + mapping.size, runs=runs)
+        else:
+            found.append(mapping)
+    return pages._replace(mappings=found)
+
+
+class Finder:
+    """Finds the owners of the pages of one look."""
+
+    def __init__(self, trace: Trace, pages: Pages, live: LiveBlocks) -> None:
+        import numpy as np
+
+        self.pages, self.live = whole_mappings(pages), live
+        self.layout = Layout(trace, self.pages, live)
+        sizes = np.minimum(live.size, ~np.uint64(0) - live.addr)
+        self.blocks = page_runs.union(live.addr, live.addr + sizes)
+        low = live.addr - np.minimum(live.addr, np.uint64(BEFORE_BLOCK))
+        self.in_use = page_runs.union(low, live.addr + np.maximum(sizes, np.uint64(1)))
+        self._free_pages: list[tuple[np.ndarray, np.ndarray]] = []
+
+    def find(self) -> Owners:
+        found = Owners(self.pages)
+        ranges: dict[int, tuple[Ranges, Ranges]] = {}
+        resident: list[Ranges] = []
+        for number, part in self.layout.parts():
+            mapping = self.pages.mappings[number]
+            if number not in ranges:
+                ranges = {number: resident_of(mapping, self.pages.page)}
+                resident.append(ranges[number][0])
+                self._compare(found, mapping, ranges[number][0])
+            here, shared = (page_runs.clipped(some, part.start, part.end) for some in ranges[number])
+            if not mapping.runs and mapping.rss:
+                found.parts.append(Owned(part, number, mapping.rss if part.start == mapping.start else 0, 0, 0))
+            elif here.bytes:
+                found.parts.append(self._owned(part, number, here, shared))
+        self._by_block(found, resident)
+        return found
+
+    def _compare(self, found: Owners, mapping: Mapping, here: Ranges) -> None:
+        if not mapping.runs:
+            found.unread += mapping.rss
+        elif not mapping.flags & page_runs.HUGETLB:
+            found.changed += mapping.rss - here.bytes
+        else:
+            found.changed -= here.bytes
+
+    def _owned(self, part: Part, mapping: int, here: Ranges, shared: Ranges) -> Owned:
+        live = int(page_runs.covered(here, self.blocks).sum())
+        owned = Owned(part, mapping, here.bytes, live, shared.bytes)
+        if part.kind in (FREE, LUA):
+            self._free(owned, here)
+        return owned
+
+    def _free(self, owned: Owned, here: Ranges) -> None:
+        """Find the whole free pages of a part of an allocator, and remember the free bytes of the others."""
+        import numpy as np
+
+        page, part = np.uint64(self.pages.page), owned.part
+        counts = ((here.ends - here.starts) // page).astype("i8")
+        first = np.repeat(here.starts - np.append(np.uint64(0), np.cumsum(counts)[:-1].astype("u8") * page), counts)
+        starts = first + np.arange(len(first), dtype="u8") * page
+        pages = Ranges(starts, starts + page)
+        used = page_runs.covered(pages, self.in_use)
+        head = {"arena": ARENA_HEAD, "heap": HEAP_HEAD}.get(part.name, 0)
+        used[starts < part.start + head] = page
+        free = used == 0
+        owned.whole = int(free.sum()) * self.pages.page
+        top = int(np.searchsorted(self.in_use.starts, np.uint64(part.end)))
+        last = int(self.in_use.ends[top - 1]) if top else 0
+        owned.whole_below = int((free & (starts < np.uint64(max(last, part.start)))).sum()) * self.pages.page
+        self._free_pages.append((starts[~free], (page - page_runs.covered(pages, self.blocks))[~free]))
+
+    def _by_block(self, found: Owners, resident: list[Ranges]) -> None:
+        """Divide the free bytes of pages among the blocks on them, and find which bytes of blocks are resident."""
+        import numpy as np
+
+        live, page = self.live, np.uint64(self.pages.page)
+        starts = np.concatenate([page_runs.nothing().starts, *(some.starts for some in resident)])
+        ends = np.concatenate([page_runs.nothing().ends, *(some.ends for some in resident)])
+        all_resident = page_runs.union(starts, ends)
+        ends_of = live.addr + live.size
+        found.live_resident = page_runs.below(all_resident, ends_of) - page_runs.below(all_resident, live.addr)
+        found.pinned = np.zeros(len(live.addr))
+        at = np.concatenate([page_runs.nothing().starts, *(some for some, _ in self._free_pages)])
+        free = np.concatenate([page_runs.nothing().starts, *(some for _, some in self._free_pages)])
+        order = np.argsort(at)
+        at, free = at[order], free[order]
+        if not len(at) or not len(live.addr):
+            return
+        mask = ~(page - np.uint64(1))
+        last_byte = np.maximum(ends_of, live.addr + np.uint64(1)) - np.uint64(1)
+        for which, pages in ((slice(None), live.addr & mask), (live.addr & mask != last_byte & mask, last_byte & mask)):
+            addr, end = live.addr[which], ends_of[which]
+            pages = pages[which] if len(pages) != len(addr) else pages
+            i = np.minimum(np.searchsorted(at, pages), len(at) - 1)
+            known = at[i] == pages
+            here = np.minimum(end, pages + page) - np.maximum(addr, pages)
+            share = np.where(known, free[i] * (here / np.maximum(page - free[i], np.uint64(1))), 0.0)
+            found.pinned[which] += share
+
+
+def chosen(looks: list[Pages], at: str) -> Pages | None:
+    """The look that --at names: "peak", the one with the most resident bytes; "end", the last one; a number from 1 on;
+    or the name of a mark, of which the last look counts. None: there is no such look."""
+    if at == "peak":
+        return max(looks, key=lambda look: sum(mapping.rss for mapping in look.mappings), default=None)
+    if at == "end":
+        return looks[-1] if looks else None
+    named = [look for look in looks if look.reason == "mark" and look.name == at]
+    if named:
+        return named[-1]
+    return looks[int(at) - 1] if at.isdecimal() and 1 <= int(at) <= len(looks) else None

@@ -1,0 +1,242 @@
+"""steve resident: each resident page has one owner, and the sum is what the kernel says; ranges of addresses.
+
+SPDX-License-Identifier: GPL-2.0-or-later
+"""
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from conftest import Steve
+from steve.trace import page_runs
+from steve.trace.page_runs import Ranges
+
+Maker = Callable[..., Path]
+PAGE = 4096
+ARENA = 64 << 20
+RW, RX, NONE, R = 3, 5, 0, 1
+ALONE, SHARED_FILE, LIBRARY = 9, 5, 13  # states of pages
+MANY = 40  # the length of a line in a property
+
+
+def pages(n: int) -> int:
+    return n * PAGE
+
+
+# A process: a program with its data, a heap, a file, an arena, a stack with its guard, a mapping of its own, memory of
+# the recorder, and machine code. Blocks are in the heap and in the arena.
+HEAP, FILE, STACK = 0x500000, 0x7F0000000000, 0x7F2000001000
+OWN, RECORDER, CODE = 0x7F3000000000, 0x7F4000000000, 0x7F5000000000
+IN_ARENA = 0x7F10 * ARENA
+SCRIPT = f"""\
+info recorder native
+stack main keep
+stack main load@app.c:14 mmap
+stack =[recorder]
+time 10
+N {HEAP + 2 * PAGE} 2048 1
+N {HEAP + 2 * PAGE + 2048} 1024 1
+N {HEAP + 6 * PAGE} {2 * PAGE} 1
+N {IN_ARENA + 4 * PAGE} 100 1
+time 20
+F {HEAP + 2 * PAGE + 2048}
+mark loaded
+time 90
+F {HEAP + 6 * PAGE}
+N {HEAP + 9 * PAGE} 64 1
+pages 50 mark loaded 2 {pages(8)} 11 2
+mapping 0x400000 {pages(2)} {RX} {pages(2)} /bin/app 2:{SHARED_FILE}
+mapping 0x402000 {pages(1)} {RW} {pages(1)} /bin/app 1:{LIBRARY}
+mapping 0x403000 {pages(2)} {RW} {pages(1)} - 1:{ALONE} 1:0
+mapping {HEAP} {pages(10)} {RW} {pages(9)} [heap] 9:{ALONE} 1:0
+mapping {FILE} {pages(4)} 9 {pages(3)} /data/model.bin 3:{SHARED_FILE} 1:0
+mapping {IN_ARENA} {pages(8)} {RW} {pages(8)} - 8:{ALONE}
+mapping {STACK - PAGE} {PAGE} {NONE} 0 - 1:0
+mapping {STACK} {pages(8)} {RW} {pages(2)} - 6:0 2:{ALONE}
+mapping {OWN} {pages(20)} {RW} {pages(12)} - 10:{ALONE} 5:0 2:{ALONE} 3:0
+mapping {RECORDER} {pages(5)} {RW} {pages(4)} - 5:{ALONE}
+mapping {CODE} {pages(1)} {RX} {pages(1)} - 1:{ALONE}
+region {OWN} {pages(20)} 2
+region {RECORDER} {pages(5)} 3
+pages 100 end - 1 0 1 0
+mapping {HEAP} {pages(10)} {RW} {pages(10)} [heap] 10:{ALONE}
+end exit
+"""
+
+
+def found(steve: Steve, *arguments: str) -> dict:
+    result = steve("resident", "--json", "t.ljt", *arguments)
+    assert result.returncode == 0, result.err
+    return json.loads(result.out)
+
+
+def by_kind(look: dict) -> dict[str, int]:
+    return {row["kind"]: row["bytes"] for row in look["rows"]}
+
+
+def test_each_page_has_an_owner(steve: Steve, trace: Maker) -> None:
+    trace(SCRIPT)
+    look = found(steve)
+    assert (look["look"], look["reason"], look["mark"]) == (1, "mark", "loaded")
+    live = 2048 + 2 * PAGE + 100
+    assert by_kind(look) == {
+        "live": live,
+        "free": pages(9) + pages(8) - live,
+        "own": pages(12),
+        "files": pages(3),
+        "stacks": pages(2),
+        "libraries": pages(4),
+        "jit": pages(1),
+        "recorder": pages(5),
+        "changed": -pages(1),  # the kernel counted one page less
+    }
+    assert sum(by_kind(look).values()) == look["rss"] == pages(43)
+
+
+def test_what_a_trim_returns(steve: Steve, trace: Maker) -> None:
+    """Not the pages with a block, the page with the header of one, nor the first ones of a heap and of an arena."""
+    trace(SCRIPT)
+    (free,) = (row for row in found(steve)["rows"] if row["kind"] == "free")
+    # of the heap: pages 3, 4 and 8; 1 and 5 have the headers of the blocks at the beginnings of 2 and 6. Of the arena:
+    # 1, 2 and 5 to 7. 3 and 4, and 1 and 2, are below live blocks
+    assert free["detail"].startswith("32 KiB in whole pages, 16 KiB of them below live blocks")
+    assert "1 arena of threads" in free["detail"]
+
+
+def test_sites_that_pin_pages(steve: Steve, trace: Maker) -> None:
+    trace(SCRIPT)
+    rows = {row["site"]: row for row in found(steve, "--by", "site")["rows"]}
+    kept = rows["keep < main"]
+    assert kept["live"] == 2048 + 2 * PAGE + 100 and kept["blocks"] == 3
+    assert kept["pinned"] == (PAGE - 2048) + (PAGE - 100)
+    assert rows["load (app.c:14) < main"]["mapped"] == pages(12)
+
+
+def test_moments(steve: Steve, trace: Maker) -> None:
+    trace(SCRIPT)
+    assert by_kind(found(steve, "--at", "end")) == {"live": 2048 + 64, "free": pages(10) - 2048 - 64}
+    assert found(steve, "--at", "1") == found(steve, "--at", "loaded") == found(steve, "--at", "peak")
+    assert found(steve, "--at", "2")["seconds"] == 100 / 1e9
+    looks = found(steve, "--by", "look")["rows"]
+    assert [(row["reason"], row["rss"]) for row in looks] == [("mark", pages(43)), ("end", pages(10))]
+    result = steve("resident", "t.ljt", "--at", "unknown")
+    assert result.returncode == 2 and "there are 2 looks" in result.err and "with the marks loaded" in result.err
+
+
+def test_mappings_and_libraries(steve: Steve, trace: Maker) -> None:
+    trace(SCRIPT)
+    rows = found(steve, "--by", "mapping")["rows"]
+    assert sum(row["rss"] for row in rows) == pages(43) and len(rows) == 11
+    heap = next(row for row in rows if row["name"] == "[heap]")
+    assert (heap["start"], heap["rights"], heap["size"]) == (f"0x{HEAP:x}", "rw-p", pages(10))
+    assert heap["kind"] == "free, live"
+    files = {row["file"]: row["bytes"] for row in found(steve, "--by", "library")["rows"]}
+    assert files == {"/bin/app": pages(4), "/data/model.bin": pages(3), "(memory without a file)": pages(5)}
+    csv = steve("resident", "t.ljt", "--by", "library", "--csv").out
+    assert csv.splitlines()[0] == "bytes,shared,kind,file" and len(csv.splitlines()) == 4
+
+
+def test_a_table(steve: Steve, trace: Maker) -> None:
+    trace(SCRIPT)
+    text = steve("resident", "t.ljt").out
+    assert text.startswith("t.ljt: 172 KiB resident (50 ns, mark loaded)")
+    assert "mapped by the program itself: load (app.c:14)" in text and "shared pages divided (PSS)" in text
+    assert "stacks: of 2 threads, 32 KiB reserved" in text
+
+
+def test_pages_of_zeros_do_not_count(steve: Steve, trace: Maker) -> None:
+    """Pages that were only read are all the same page of zeros, which the kernel does not count."""
+    trace(
+        "info recorder native\npages 5 end - 1 0 1 0\n"
+        f"mapping {OWN} {pages(9)} {RW} {pages(4)} - 3:{ALONE} 5:1 1:{ALONE}\nend exit\n"
+    )
+    assert by_kind(found(steve)) == {"live": 0, "free": 0, "other": pages(4)}
+
+
+def test_pages_that_were_not_read(steve: Steve, trace: Maker) -> None:
+    trace(f"info recorder native\npages 5 end - 1 0 1 0\nmapping {OWN} {pages(9)} {RW} {pages(4)} -\nend exit\n")
+    look = found(steve)
+    assert look["not_read"] == look["rss"] == pages(4) and by_kind(look)["other"] == pages(4)
+    assert "could not be read, only their sums" in steve("resident", "t.ljt").out
+
+
+def test_a_mapping_in_parts_is_one(steve: Steve, trace: Maker) -> None:
+    trace(
+        f"info recorder native\npages 5 end - 1 0 2 0\nmapping {OWN} {pages(4)} {RW} {pages(5)} - 4:{ALONE}\n"
+        f"mapping {OWN + 4 * PAGE} {pages(4)} {RW | page_runs.CONTINUED} 0 - 1:{ALONE} 3:0\nend exit\n"
+    )
+    (row,) = found(steve, "--by", "mapping")["rows"]
+    assert (row["size"], row["rss"]) == (pages(8), pages(5))
+    assert by_kind(found(steve)) == {"live": 0, "free": 0, "other": pages(5)}
+
+
+@pytest.mark.parametrize(
+    "facts, why",
+    [
+        ("info recorder native\n", "without --pages"),
+        ("info tool ljtrace\n", "are Valgrind's"),
+        ("info recorder native\ninfo pages_problem no /proc\n", "no /proc"),
+    ],
+)
+def test_without_pages(steve: Steve, trace: Maker, facts: str, why: str) -> None:
+    """The bytes of live blocks are shown all the same, and why the rest is not known."""
+    trace(facts + "heap 7 lua\nN 4096 100\nN 8192 50 0 1\nF 4096\nN 16384 25\nend exit\n")
+    look = found(steve)
+    assert why in look["why"] and look["rss"] is None
+    assert {row["detail"]: row["bytes"] for row in look["rows"]} == {"malloc": 25, "lua": 50}
+    assert why in steve("resident", "t.ljt").out
+    result = steve("resident", "t.ljt", "--at", "loaded")
+    assert result.returncode == 1 and why in result.err
+
+
+def test_an_incomplete_look_is_none(steve: Steve, trace: Maker) -> None:
+    """The file lacks mappings that the look has announced."""
+    trace("info recorder native\npages 5 end - 1 0 3 0\nmapping 4096 4096 3 4096 - 1:9\nend exit\n")
+    assert found(steve)["rss"] is None
+
+
+def test_a_pipe_is_refused(steve: Steve, trace: Maker) -> None:
+    result = steve("resident", "-", stdin=trace(SCRIPT).read_bytes())
+    assert result.returncode == 2 and "read twice" in result.err
+
+
+# -- ranges -----------------------------------------------------------------------------------------------------------
+
+LINES = st.lists(st.tuples(st.integers(0, MANY), st.integers(0, MANY)).map(sorted), max_size=8)
+
+
+def union_of(pairs: list) -> Ranges:
+    sides = np.array(pairs, "u8").reshape(-1, 2)
+    return page_runs.union(sides[:, 0], sides[:, 1])
+
+
+def points(pairs: list) -> set[int]:
+    return {i for start, end in pairs for i in range(start, end)}
+
+
+@given(LINES, LINES)
+def test_ranges_are_sets_of_addresses(one: list, other: list) -> None:
+    ranges, by = union_of(one), union_of(other)
+    assert points(list(zip(ranges.starts.tolist(), ranges.ends.tolist()))) == points(one)
+    assert ranges.bytes == len(points(one))
+    assert (ranges.starts[1:] > ranges.ends[:-1]).all()
+    assert page_runs.covered(ranges, by).sum() == len(points(one) & points(other))
+    at = np.arange(MANY + 2, dtype="u8")
+    assert page_runs.below(ranges, at).tolist() == [len(points(one) & set(range(i))) for i in at.tolist()]
+    part = page_runs.clipped(ranges, 10, 20)
+    assert part.bytes == len(points(one) & set(range(10, 20)))
+
+
+@given(st.lists(st.integers(0, 2**64 - 1), max_size=20))
+def test_numbers_of_runs(numbers: list[int]) -> None:
+    data = bytearray()
+    for number in numbers:
+        while number > 127:
+            data.append(number & 127 | 128)
+            number >>= 7
+        data.append(number)
+    assert page_runs.uvarints(bytes(data)).tolist() == numbers

@@ -1,0 +1,88 @@
+"""Allocators that programs use: how each is recognized, and what its user can do about memory that it keeps free.
+
+SPDX-License-Identifier: GPL-2.0-or-later
+"""
+from __future__ import annotations
+
+import os
+import re
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from steve.trace._memtrace import Trace
+
+
+class Allocator(NamedTuple):
+    """objects: a regular expression that fits the beginning of the name of an object file, without folders. whole: what
+    returns whole free pages to the system. advice: what the user can set, a sentence each."""
+
+    name: str
+    objects: str
+    whole: str
+    advice: tuple[str, ...]
+
+
+# The C library comes last: every program has it, and another allocator takes its place.
+ALLOCATORS = (
+    Allocator(
+        "jemalloc",
+        r"libjemalloc",
+        "jemalloc returns them by itself after some seconds",
+        (
+            "MALLOC_CONF=dirty_decay_ms:N,muzzy_decay_ms:N is the time until free pages are returned; 0 is at once",
+            'mallctl("arena.4096.purge") returns those of all arenas now (4096 is MALLCTL_ARENAS_ALL)',
+            "MALLOC_CONF=narenas:N limits the number of arenas",
+        ),
+    ),
+    Allocator(
+        "tcmalloc",
+        r"libtcmalloc",
+        "MallocExtension_ReleaseFreeMemory() returns them",
+        (
+            "MallocExtension_ReleaseFreeMemory() returns free pages now",
+            "TCMALLOC_RELEASE_RATE=N, up to 10, returns them sooner (gperftools)",
+            "TCMALLOC_MAX_TOTAL_THREAD_CACHE_BYTES limits the caches of threads (gperftools)",
+        ),
+    ),
+    Allocator(
+        "mimalloc",
+        r"libmimalloc",
+        "mi_collect(true) returns them",
+        (
+            "MIMALLOC_PURGE_DELAY=0 returns free pages at once (MIMALLOC_RESET_DELAY in version 1)",
+            "mi_collect(true) returns those of the calling thread now",
+        ),
+    ),
+    Allocator(
+        "glibc",
+        r"libc\.so\.6|libc-2\.",
+        "malloc_trim(0) returns them",
+        (
+            "malloc_trim(0) returns the whole free pages of all arenas now; blocks in the caches of threads (tcache) "
+            "can keep some of them",
+            "GLIBC_TUNABLES=glibc.malloc.mmap_threshold=131072 gives blocks from this size on mappings of their own, "
+            "which free returns at once; without it the threshold rises up to 32 MiB",
+            "GLIBC_TUNABLES=glibc.malloc.trim_threshold=131072 keeps the end of the heap shorter than this",
+            "GLIBC_TUNABLES=glibc.malloc.arena_max=N limits the number of arenas, which otherwise is 8 for each CPU",
+        ),
+    ),
+)
+LUAJIT = Allocator(
+    "LuaJIT",
+    r"libluajit",
+    "LuaJIT unmaps a segment of which nothing is in use",
+    (
+        "a full collection, collectgarbage() twice, frees what is garbage; LuaJIT then returns segments that are empty",
+        'collectgarbage("setpause", N) with N below 200 lets the heap grow less between collections',
+    ),
+)
+
+
+def allocator_of(trace: Trace) -> Allocator | None:
+    """The allocator of the program's C heap, by its object files. None: it is not known. An allocator within the
+    executable is not recognized."""
+    names = {os.path.basename(module.object) for module in trace.modules()}
+    for allocator in ALLOCATORS:
+        if any(re.match(allocator.objects, name) for name in names):
+            return allocator
+    return None
