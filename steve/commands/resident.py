@@ -34,6 +34,8 @@ OF_KIND = (
     Column("bytes", "bytes", "bytes that are resident"),
     Column("share", "%", "these in percent of all"),
     Column("shared", "", "of these: in pages that other processes have as well; null for live blocks"),
+    Column("whole", "", "of an allocator: bytes of whole free pages"),
+    Column("whole_below", "", "of these: below a live block of the same heap or arena"),
     Column("kind", "", f"{', '.join(owners.KINDS)}", True),
     Column("what", "what", "what that is", True),
     Column("detail", "", "more about it", True),
@@ -188,6 +190,7 @@ class View:
                 "bytes": size,
                 "share": round(100 * size / all_bytes, 2) if all_bytes else None,
                 "shared": None if kind in (LIVE, CHANGED) else shared[kind],
+                **dict(zip(("whole", "whole_below"), self.whole(kind) if kind in (FREE, LUA) else (None, None))),
                 "kind": kind,
                 "what": self.named(kind),
                 "detail": self.detail(kind),
@@ -456,8 +459,9 @@ def without_pages(trace: Trace, args: argparse.Namespace) -> int:
     for heap, size in zip(end.heap.tolist(), end.size.tolist()):
         known = trace.heap(heap)
         heaps[known.kind if known else "malloc"] += size
+    nothing = dict.fromkeys((column.key for column in OF_KIND), None)
     rows = [
-        {"bytes": size, "share": None, "shared": None, "kind": LIVE, "what": f"live blocks of {kind}", "detail": kind}
+        {**nothing, "bytes": size, "kind": LIVE, "what": f"live blocks of {kind}", "detail": kind}
         for kind, size in heaps.most_common()
     ]
     title = f"{trace.name}: bytes of live blocks at the end; what was resident is not known"

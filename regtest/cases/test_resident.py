@@ -1,0 +1,188 @@
+"""test_resident - `ljtrace run --pages` and `steve resident`: the owners of pages add up to what the kernel says.
+
+SPDX-License-Identifier: GPL-2.0-or-later
+"""
+import json
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from steve.trace._memtrace import Trace as Reader
+from support import NATIVE, Done, Trace, native, natively, run, started, steve, wait_for
+
+RESIDENT = NATIVE / "resident"
+MB = 1 << 20
+PAGE = 4096
+# programs that most machines have, and whose runtimes have allocators of their own
+PROGRAMS = {
+    "python3": ("/usr/bin/python3", "-c", "import json; x = [str(i) * 10 for i in range(100000)]"),
+    "perl": ("perl", "-e", 'my %h; $h{$_} = "x" x 50 for 1..50000;'),
+    "nvim": ("nvim", "--headless", "-u", "NONE", "-c", "call append(0, range(1, 20000))", "-c", "qa!"),
+    "luajit": ("luajit", "-e", "local t = {} for i = 1, 1e5 do t[i] = {i} end"),
+}
+
+
+def look(trace: Trace, *options: str) -> dict:
+    return json.loads(steve("resident", "--json", trace.path, *options).text)
+
+
+def by_kind(found: dict) -> dict[str, int]:
+    return {row["kind"]: row["bytes"] for row in found["rows"]}
+
+
+def check_sum(found: dict) -> None:
+    """The rows add up to the kernel's sum of all mappings, and that is its count of the process within 1%."""
+    assert sum(row["bytes"] for row in found["rows"]) == found["rss"]
+    low, high = sorted((found["before"], found["after"]))
+    assert 0.99 * low <= found["rss"] <= 1.01 * high
+    changed = abs(by_kind(found).get("changed", 0))
+    assert changed <= 0.01 * found["rss"] + high - low
+
+
+def test_all_parts(tmp_path: Path) -> None:
+    trace = natively(tmp_path / "t.ljt", [RESIDENT, "parts", tmp_path / "model"], "--pages")
+    assert trace.run.status == 0, trace.run.complaint
+    full = look(trace, "--at", "full")
+    check_sum(full)
+    kinds = by_kind(full)
+    assert kinds["own"] == 24 * MB and 12 * MB <= kinds["files"] < 13 * MB
+    assert 40 * 300000 <= kinds["live"] < 1.02 * 40 * 300000
+    assert 8 * 300000 <= kinds["stacks"] < 8 * 300000 + 9 * 64 * 1024
+    assert full["threads"] == 9 and kinds["libraries"] > 1 * MB and kinds["recorder"] > 0
+    assert kinds["other"] < MB and kinds["free"] < MB
+    rows = {row["kind"]: row["detail"] for row in full["rows"]}
+    assert rows["own"].startswith("picture (resident.c:") and rows["files"].startswith("model")
+    assert rows["stacks"].startswith("of 9 threads, ")
+    sites = {row["site"].split(" (")[0]: row for row in look(trace, "--at", "full", "--by", "site")["rows"]}
+    assert sites["picture"]["mapped"] == 24 * MB and sites["model"]["mapped"] == 12 * MB
+    assert sites["filled"]["live"] == 40 * 300000
+    emptied = look(trace, "--at", "emptied")
+    check_sum(emptied)
+    assert "own" not in by_kind(emptied) and by_kind(emptied)["live"] < MB
+
+
+def test_what_a_trim_returns(tmp_path: Path) -> None:
+    """Free memory between a few live blocks: as much as malloc_trim returns, within 5%."""
+    trace = natively(tmp_path / "t.ljt", [RESIDENT, "kept"], "--pages")
+    freed, trimmed = look(trace, "--at", "freed"), look(trace, "--at", "trimmed")
+    check_sum(freed)
+    check_sum(trimmed)
+    returned = freed["rss"] - trimmed["rss"]
+    (free,) = (row for row in freed["rows"] if row["kind"] == "free")
+    assert returned > 20 * MB and abs(free["whole"] - returned) < 0.05 * returned
+    assert abs(int(trace.run.text) - returned) < 0.05 * returned
+    assert free["whole"] - MB < free["whole_below"] <= free["whole"]
+    text = steve("resident", trace.path, "--at", "freed").text
+    assert "malloc_trim(0) returns them" in text and "glibc.malloc.mmap_threshold" in text
+    (pinned,) = (row for row in look(trace, "--at", "freed", "--by", "site")["rows"] if row["blocks"] == 30)
+    assert 30 * 3000 < pinned["pinned"] < 40 * PAGE
+
+
+def test_arenas_of_threads(tmp_path: Path) -> None:
+    """17 threads on glibc."""
+    trace = natively(tmp_path / "t.ljt", [RESIDENT, "arenas"], "--pages")
+    found = look(trace, "--at", "all ran")
+    check_sum(found)
+    kinds = by_kind(found)
+    assert kinds["free"] > 0.9 * (
+        found["rss"] - sum(kinds.get(k, 0) for k in ("recorder", "libraries", "stacks", "live"))
+    )
+    assert found["threads"] == 17 and kinds["live"] < MB and kinds["other"] < 2 * MB
+    (free,) = (row for row in found["rows"] if row["kind"] == "free")
+    assert "arenas of threads" in free["detail"]
+
+
+def test_what_the_program_maps(tmp_path: Path) -> None:
+    """Each call that maps memory, with the place of the call; what is unmapped is not there."""
+    trace = natively(tmp_path / "t.ljt", [RESIDENT, "maps"], "--pages")
+    printed = [line.split() for line in trace.run.text.splitlines()]
+    reader = Reader(str(trace.path))
+    reader.skim()
+    (mapped,) = (pages for pages in reader.pages() if pages.name == "mapped")
+    regions = {region.start: region for region in mapped.regions}
+    for start, size in printed:
+        region = regions[int(start, 16)]
+        assert region.size == int(size)
+        assert [frame.function for frame in reader.stack_frames(region.stack)][1:2] == ["maps"]
+    of_program = [r for r in mapped.regions if len(reader.stack_frames(r.stack)) > 1]
+    assert len(of_program) == len(printed), "what was unmapped is no region"
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_programs(tmp_path: Path, name: str) -> None:
+    if not shutil.which(PROGRAMS[name][0]):
+        pytest.skip(f"{PROGRAMS[name][0]} is not installed")
+    trace = natively(tmp_path / "t.ljt", PROGRAMS[name], "--pages")
+    assert trace.run.status == 0, trace.run.complaint
+    looks = look(trace, "--by", "look")["rows"]
+    assert looks[0]["reason"] == "first" and looks[-1]["reason"] == "end"
+    for at in ("peak", "end"):
+        found = look(trace, "--at", at)
+        check_sum(found)
+        assert by_kind(found).get("other", 0) < 0.05 * found["rss"], "most pages have an owner"
+
+
+def test_times_and_forks(tmp_path: Path) -> None:
+    """Looks at regular times; a forked child has its own, and not those of its parent."""
+    script = "import os, time\nif not os.fork(): time.sleep(0.3); os._exit(0)\nos.wait()"
+    done = run([*native(tmp_path / "t.ljt", "--pages=20ms"), "/usr/bin/python3", "-c", script])
+    assert done.status == 0, done.complaint
+    (child,) = (path for path in tmp_path.glob("t.*.ljt"))
+    for path in (tmp_path / "t.ljt", child):
+        looks = look(Trace(path, done), "--by", "look")["rows"]
+        assert [row["reason"] for row in looks].count("first") == 1
+        assert "time" in [row["reason"] for row in looks]
+        check_sum(look(Trace(path, done), "--at", str(len(looks))))
+
+
+def test_attach(tmp_path: Path) -> None:
+    """What is older than the recording has no owner among the blocks; what comes later has."""
+    path = tmp_path / "t.ljt"
+    with started([RESIDENT, "wait"], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdin and process.stdout and process.stdout.readline() == b"ready\n"
+        with started(
+            ["ljtrace", "attach", "--pages", f"--out={path}", process.pid], stderr=subprocess.PIPE
+        ) as recorder:
+            wait_for(lambda: path.exists() and b"pages" in run(["steve", "dump", path]).out, "it was looked at")
+            process.stdin.write(b"\n")
+            process.stdin.flush()
+            assert process.stdout.readline() == b"more\n"
+            assert run(["ljtrace", "detach", process.pid]).status == 0
+            recorder.communicate()
+        process.communicate(b"\n")
+        assert process.returncode == 0
+    trace = Trace(path, Done(0, b"", b"")).check()
+    found = look(trace, "--at", "end")
+    check_sum(found)
+    assert found["reason"] == "end" and 24 * MB <= by_kind(found)["live"] < 25 * MB
+    assert "Blocks from before the attach are not known" in steve("resident", path).text
+
+
+def test_other_numbers_are_the_same(tmp_path: Path) -> None:
+    """What is mapped is no block."""
+    totals = []
+    for options in ((), ("--pages",)):
+        trace = natively(tmp_path / "t.ljt", [RESIDENT, "parts", tmp_path / "model"], *options)
+        totals.append((trace.counts()["new"], trace.counts()["free"], trace.counts()["mark"]))
+        has_looks = "\npages " in steve("dump", trace.path).text
+        assert has_looks == bool(options)
+    assert totals[0] == totals[1]
+    text = steve("resident", "--at", "end", tmp_path / "t.ljt").text
+    assert "resident" in text
+
+
+@pytest.mark.parametrize("value", ["1", "0", "9ms", "x", "61s", ""])
+def test_wrong_times(tmp_path: Path, value: str) -> None:
+    done = run([*native(tmp_path / "t.ljt", f"--pages={value}"), "true"])
+    assert done.status == 125 and "--pages takes a time with a unit, 10ms or more" in done.complaint
+
+
+def test_under_valgrind(tmp_path: Path) -> None:
+    """The pages are Valgrind's."""
+    done = run(["valgrind", "--tool=ljtrace", f"--out={tmp_path / 't.ljt'}", RESIDENT, "kept"])
+    assert done.status == 0, done.complaint
+    found = look(Trace(tmp_path / "t.ljt", done))
+    assert found["rss"] is None and "Valgrind" in found["why"]
+    assert sum(row["bytes"] for row in found["rows"]) >= 30 * 20

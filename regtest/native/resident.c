@@ -1,0 +1,207 @@
+/* resident.c - memory of all kinds, for the case test_resident: what it prints is what should be found.
+ *
+ *     resident parts FILE | kept | arenas | maps | wait
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later
+ */
+#define _GNU_SOURCE
+#include "ljtrace/ljtrace.h"
+
+#include <fcntl.h>
+#include <malloc.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ipc.h>
+#include <sys/mman.h>
+#include <sys/shm.h>
+#include <unistd.h>
+
+enum {
+    PAGE = 4096,
+    TABLES = 40,
+    TABLE = 300000,
+    THREADS = 8,
+    DEEP = 300000,
+    PICTURE = 24 << 20,
+    MODEL = 12 << 20
+};
+
+static long resident(void)
+{
+    long all = 0, in_memory = 0;
+    FILE *file = fopen("/proc/self/statm", "r");
+    if (!file || fscanf(file, "%ld %ld", &all, &in_memory) != 2)
+        abort();
+    fclose(file);
+    return in_memory * PAGE;
+}
+
+static void *filled(size_t size)
+{
+    void *p = malloc(size);
+    if (!p)
+        abort();
+    return memset(p, 1, size);
+}
+
+/* -- parts: blocks, a mapping, a file, stacks -- */
+
+static pthread_barrier_t s_barrier;
+
+static void *go_deep(void *any)
+{
+    char frame[DEEP];
+    memset(frame, 1, sizeof frame);
+    __asm__ volatile("" ::"r"(frame) : "memory"); /* so that the compiler does not leave it out */
+    pthread_barrier_wait(&s_barrier); /* all are deep */
+    pthread_barrier_wait(&s_barrier); /* until the mark was made */
+    return any;
+}
+
+static char *picture(void)
+{
+    char *p = mmap(NULL, PICTURE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    return p == MAP_FAILED ? NULL : memset(p, 2, PICTURE);
+}
+
+static char *model(const char *path)
+{
+    const int fd = open(path, O_RDWR | O_CREAT, 0600);
+    if (fd < 0 || ftruncate(fd, MODEL) != 0)
+        abort();
+    char *p = mmap(NULL, MODEL, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    close(fd);
+    return p == MAP_FAILED ? NULL : memset(p, 3, MODEL);
+}
+
+static int parts(const char *path)
+{
+    pthread_t thread[THREADS];
+    void *table[TABLES];
+    for (int i = 0; i < TABLES; i++)
+        table[i] = filled(TABLE);
+    char *own = picture(), *file = model(path);
+    pthread_barrier_init(&s_barrier, NULL, THREADS + 1);
+    for (int i = 0; i < THREADS; i++)
+        pthread_create(&thread[i], NULL, go_deep, NULL);
+    pthread_barrier_wait(&s_barrier);
+    LJTRACE_MARK("full");
+    pthread_barrier_wait(&s_barrier);
+    for (int i = 0; i < THREADS; i++)
+        pthread_join(thread[i], NULL);
+    munmap(own, PICTURE);
+    munmap(file, MODEL);
+    for (int i = 0; i < TABLES; i++)
+        free(table[i]);
+    LJTRACE_MARK("emptied");
+    return 0;
+}
+
+/* -- kept: all is freed but a few small blocks, and stays resident -- */
+
+enum { ROWS = 30, CELLS = 1500 };
+
+static int kept(void)
+{
+    static char *row[ROWS], *cell[ROWS][CELLS], *label[ROWS];
+    free(filled(4 << 20)); /* from now on, blocks up to this size come from the heap */
+    for (int i = 0; i < ROWS; i++) {
+        row[i] = filled(900000);
+        for (int k = 0; k < CELLS; k++)
+            cell[i][k] = filled(180);
+        label[i] = filled(20);
+    }
+    for (int i = 0; i < ROWS; i++) {
+        free(row[i]);
+        for (int k = 0; k < CELLS; k++)
+            free(cell[i][k]);
+    }
+    LJTRACE_MARK("freed");
+    const long before = resident();
+    malloc_trim(0);
+    printf("%ld\n", before - resident());
+    LJTRACE_MARK("trimmed");
+    return label[3][0] - 1;
+}
+
+/* -- arenas: threads that allocate at the same time -- */
+
+enum { WORKERS = 16, PIECES = 3000 };
+
+static void *work(void *any)
+{
+    char **piece = filled(PIECES * sizeof *piece);
+    unsigned seed = (unsigned)(size_t)any;
+    for (int i = 0; i < PIECES; i++)
+        piece[i] = filled(64 + (seed = seed * 1664525 + 1013904223) % 1500);
+    char *left = strdup("the summary of this turn");
+    for (int i = 0; i < PIECES; i++)
+        free(piece[i]);
+    free(piece);
+    pthread_barrier_wait(&s_barrier);
+    pthread_barrier_wait(&s_barrier);
+    return left;
+}
+
+static int arenas(void)
+{
+    pthread_t thread[WORKERS];
+    pthread_barrier_init(&s_barrier, NULL, WORKERS + 1);
+    for (size_t i = 0; i < WORKERS; i++)
+        pthread_create(&thread[i], NULL, work, (void *)(i + 1));
+    pthread_barrier_wait(&s_barrier);
+    LJTRACE_MARK("all ran");
+    pthread_barrier_wait(&s_barrier);
+    for (int i = 0; i < WORKERS; i++)
+        pthread_join(thread[i], NULL);
+    return 0;
+}
+
+/* -- maps: all calls that map memory -- */
+
+static int maps(void)
+{
+    char *p = mmap(NULL, 16 * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    char *q = mmap(NULL, 4 * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    const int id = shmget(IPC_PRIVATE, 5 * PAGE, 0600);
+    char *shared = shmat(id, NULL, 0), *again = shmat(id, NULL, 0);
+    shmctl(id, IPC_RMID, NULL);
+    munmap(p + 4 * PAGE, 2 * PAGE - 1);
+    q = mremap(q, 4 * PAGE, 40 * PAGE, MREMAP_MAYMOVE);
+    char *top = sbrk(3 * PAGE);
+    shmdt(again);
+    munmap(mmap(NULL, PAGE, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0), PAGE);
+    printf("%p %d\n%p %d\n%p %d\n%p %d\n%p %d\n", (void *)p, 4 * PAGE, (void *)(p + 6 * PAGE), 10 * PAGE,
+           (void *)q, 40 * PAGE, (void *)top, 3 * PAGE, (void *)shared, 5 * PAGE);
+    fflush(stdout);
+    LJTRACE_MARK("mapped");
+    return 0;
+}
+
+int main(int argc, char **argv)
+{
+    const char *what = argc > 1 ? argv[1] : "";
+    if (strcmp(what, "parts") == 0 && argc > 2)
+        return parts(argv[2]);
+    if (strcmp(what, "kept") == 0)
+        return kept();
+    if (strcmp(what, "arenas") == 0)
+        return arenas();
+    if (strcmp(what, "maps") == 0)
+        return maps();
+    if (strcmp(what, "wait") == 0) {
+        char *older = filled(PICTURE);
+        puts("ready");
+        fflush(stdout);
+        getchar();
+        char *newer = filled(PICTURE);
+        puts("more");
+        fflush(stdout);
+        getchar();
+        return older[1] + newer[1] - 2;
+    }
+    fprintf(stderr, "usage: resident parts FILE | kept | arenas | maps | wait\n");
+    return 2;
+}
