@@ -2,6 +2,7 @@
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """
+import json
 import os
 import shutil
 import socket
@@ -14,9 +15,11 @@ from typing import Iterator, Sequence
 
 from recorded import RECORDERS, accused, separated, shown, totals, unsaid, unsound
 from servers import Server
-from support import SECONDS, Done, collectors_of, good, run, started, wait_for
+from support import SECONDS, Done, collectors_of, good, run, started, steve, wait_for
 
 MODES = ("alone", *RECORDERS, "attach")
+# the words that begin the command of a recorder; natively, pages are looked at, too
+COMMANDS = {**RECORDERS, "R": (*RECORDERS["R"], "--pages")}
 
 
 @dataclass
@@ -89,7 +92,7 @@ def attached(server: Server, process: subprocess.Popen[bytes], path: Path, servi
         wait_for(lambda: children_of(process.pid), "there is a worker")
         (pid,) = children_of(process.pid)
     pipes = {"stderr": subprocess.PIPE}
-    with started(["ljtrace", "attach", f"--out={path}", pid], **pipes) as recorder:
+    with started(["ljtrace", "attach", "--pages", f"--out={path}", pid], **pipes) as recorder:
         wait_for(lambda: (path.exists() and path.stat().st_size > 400) or recorder.poll() is not None, "it records")
         yield
         ended = run(["ljtrace", "detach", pid])
@@ -116,7 +119,7 @@ def serve(server: Server, prepared: Path, mode: str) -> Service:
     with tempfile.TemporaryDirectory(prefix="lj-", dir="/tmp") as short:
         os.chmod(short, 0o777)
         place = Place(server, prepared, Path(short) / "s")
-        argv = [*as_user(server), *(word.format(path) for word in RECORDERS.get(mode, ()))]
+        argv = [*as_user(server), *(word.format(path) for word in COMMANDS.get(mode, ()))]
         argv += place.words(server.argv)[len(as_user(server)) :]
         out, err = prepared.parent / f"{mode}.out", prepared.parent / f"{mode}.err"
         with out.open("wb") as to_out, err.open("wb") as to_err:
@@ -166,6 +169,24 @@ def amiss(server: Server, mode: str, service: Service) -> Iterator[str]:
         yield f"{news} allocations, at least {least} are right"
     for path in service.traces:
         yield from accused(path)
+        if mode != "V":
+            yield from unowned(path, path == service.traces[0])
+
+
+def unowned(path: Path, is_first: bool) -> Iterator[str]:
+    """What is wrong with the owners of resident pages: they add up to what the kernel says of the process, within 1%. A
+    child may have ended before it was looked at."""
+    for at in ("peak", "end"):
+        found = json.loads(steve("resident", "--json", "--at", at, path).text)
+        if found["rss"] is None:
+            yield from [f"{path.name}: {found['why']}"] if is_first else []
+            return
+        kinds = {row["kind"]: row["bytes"] for row in found["rows"]}
+        low, high = sorted((found["before"], found["after"]))
+        if sum(kinds.values()) != found["rss"] or not 0.99 * low <= found["rss"] <= 1.01 * high:
+            yield f"{path.name}, {at}: {kinds} are not {found['rss']}, and before and after {low}, {high}"
+        if kinds.get("other", 0) > 0.05 * found["rss"]:
+            yield f"{path.name}, {at}: pages of unknown owner: {kinds}"
 
 
 def wrongs(server: Server, folder: Path) -> list[str]:
