@@ -110,6 +110,14 @@ def reserve_remark(trace: "Trace") -> str:
     return f" (the peak has {size(reserve)} that another allocator divided into pieces later)" if reserve else ""
 
 
+def resident(trace: "Trace", stats: dict) -> dict:
+    """The most bytes that were resident, as the kernel has counted them up to the last look (--pages), with those of the
+    recorder; {} if there was no look, or between two marks."""
+    looks = trace.pages() if not stats.get("between") else []
+    most = max((max(look.highest, look.before, look.after) for look in looks), default=0)
+    return {"resident": most} if most else {}
+
+
 def exact(trace: "Trace", stats: dict) -> dict:
     """What the program did with all blocks, if the trace is a sample and has these numbers. They are not those between two
     marks."""
@@ -181,6 +189,7 @@ def _totals(trace: "Trace", summary: "Summary", whole: bool) -> dict:
         **unseen.facts(trace, stats["handles"]),
         **runtimes.facts(trace, totals["peak_bytes"] if whole else None),
         **({"peak_reserve": peak_reserve(trace)} if peak_reserve(trace) else {}),
+        **resident(trace, stats),
         **trace.sample.facts(
             {
                 group: {name: round(max(variances[of], 0) ** 0.5, 1) for name, of in names.items()}

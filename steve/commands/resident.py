@@ -400,7 +400,9 @@ def remarks_of(trace: Trace, view: View, facts: dict) -> list[str]:
     if facts["highest"] and facts["highest"] > 1.1 * max(facts["rss"], 1) and view.args.at == "peak":
         texts.append("The highest value was between two looks; --pages=10ms looks more often.")
     if "attached" in info:
-        texts.append("Blocks from before the attach are not known: they count as free.")
+        texts.append(
+            "Blocks from before the attach are not known: they count as free, their mappings as of unknown owner."
+        )
     whole, _ = view.whole(FREE)
     if view.allocator and whole >= max(1 << 20, facts["rss"] // 20):
         texts.append(f"What {view.allocator.name} offers for free memory (nothing of it was tried here):")

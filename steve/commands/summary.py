@@ -72,6 +72,11 @@ KEYS = (
         "of bytes.peak_live of the whole trace, those of blocks that another allocator divided into pieces later; absent "
         "if there are none, and if the list of these blocks was read ahead, because then they do not count",
     ),
+    (
+        "resident",
+        "the most bytes that were resident (RSS), with the recorder's; absent if it was recorded without --pages, and "
+        "between two marks. `steve resident` says whose they are",
+    ),
     ("dropped_at_least", "true if more may be missing: accesses after --max-size was reached were not counted"),
     (
         "estimated",
@@ -262,6 +267,8 @@ def totals_table(title: str, figures: dict, sample: Sample) -> Any:
         (f"bytes {words(name)}", shown("bytes", name), *([] if value is None else [size(value)]))
         for name, value in amounts.items()
     ]
+    if "resident" in figures:
+        rows.append(("bytes resident at most", number(figures["resident"]), size(figures["resident"])))
     rows += [(f"blocks {words(name)}", shown("blocks", name)) for name in blocks]
     rows += [(words(f"exact {name}"), number(value)) for name, value in figures.get("exact", {}).items()]
     return facts(title, rows + other_rows(figures), values="right")

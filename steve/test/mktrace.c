@@ -15,7 +15,8 @@
  *     link FROM TO KIND [NAME-OR-INDEX [weak]] (objects by number from 0; TYPE, KIND: names of the enums)
  *     at FRAME  (the place of the accesses that follow)                call FRAME
  *     proto ADDR HEAP OFFSET FILE[/DEFINED] LINE...    (of the block at ADDR; a line for each instruction)
- *     pages TIME REASON MARK|- THREADS RESERVED MAPPINGS REGIONS       region START SIZE STACK   (of the last pages)
+ *     pages TIME REASON MARK|- THREADS RESERVED MAPPINGS REGIONS [HIGHEST]
+ *     region START SIZE STACK   (of the last pages)
  *     mapping START SIZE FLAGS RSS NAME|- [PAGES:STATE...]             (of 4096 bytes; FLAGS, STATE: numbers)
  *     end NAME                  (of enum mt_ending; without it the file has no END chunk)
  *
@@ -303,6 +304,7 @@ static void add_pages(char *rest)
     p.reserved = number(&rest);
     p.mappings = (uint32_t)number(&rest);
     p.regions = (uint32_t)number(&rest);
+    p.highest = number(&rest);
     s_pages = p.time;
     mt_writer_pages(s_writer, &p);
 }

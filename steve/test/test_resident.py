@@ -140,6 +140,16 @@ def test_mappings_and_libraries(steve: Steve, trace: Maker) -> None:
     assert csv.splitlines()[0] == "bytes,shared,kind,file" and len(csv.splitlines()) == 4
 
 
+def test_the_summary_names_the_most(steve: Steve, trace: Maker) -> None:
+    trace(SCRIPT.replace("end exit", "pages 150 end - 1 0 0 0\nmark last\nend exit"))
+    assert "resident" not in json.loads(steve("summary", "--json", "t.ljt").out)
+    trace(SCRIPT.replace(f"1 {pages(0)} 1 0", "1 0 1 0 77777").replace("end exit", "mark last\nend exit"))
+    assert json.loads(steve("summary", "--json", "t.ljt").out)["resident"] == 77777
+    assert "bytes resident at most" in steve("summary", "t.ljt").out
+    between = steve("summary", "--json", "t.ljt", "--from", "loaded", "--to", "last")
+    assert between.returncode == 0 and "resident" not in json.loads(between.out)
+
+
 def test_a_table(steve: Steve, trace: Maker) -> None:
     trace(SCRIPT)
     text = steve("resident", "t.ljt").out
