@@ -72,6 +72,8 @@ class Owned:
     """of resident: in live blocks."""
     shared: int
     """of resident: in pages that other processes have as well."""
+    shared_live: int = 0
+    """of live: likewise."""
     whole: int = 0
     """Of an allocator: whole free pages."""
     whole_below: int = 0
@@ -97,6 +99,11 @@ class Owners:
     def resident(self) -> int:
         """What the kernel reports as resident, the sum over all mappings."""
         return sum(mapping.rss for mapping in self.pages.mappings)
+
+    @property
+    def reserved_huge(self) -> int:
+        """Bytes of mappings of reserved huge pages, which the kernel does not count as resident."""
+        return sum(mapping.size for mapping in self.pages.mappings if mapping.flags & page_runs.HUGETLB)
 
     def by_kind(self) -> dict[str, int]:
         """The bytes of each kind. Their sum is `resident`."""
@@ -265,6 +272,8 @@ def resident_of(mapping: Mapping, page: int) -> tuple[Ranges, Ranges]:
 
     starts, ends, states = page_runs.runs(mapping, page)
     present = states & page_runs.PRESENT != 0
+    if mapping.flags & page_runs.HUGETLB:  # the kernel counts reserved huge pages apart
+        present[:] = False
     more = int((ends - starts)[present].sum()) - mapping.rss
     if more > 0:
         for i in np.flatnonzero(states == page_runs.PRESENT)[::-1].tolist():
@@ -323,14 +332,12 @@ class Finder:
     def _compare(self, found: Owners, mapping: Mapping, here: Ranges) -> None:
         if not mapping.runs:
             found.unread += mapping.rss
-        elif not mapping.flags & page_runs.HUGETLB:
-            found.changed += mapping.rss - here.bytes
         else:
-            found.changed -= here.bytes
+            found.changed += mapping.rss - here.bytes
 
     def _owned(self, part: Part, mapping: int, here: Ranges, shared: Ranges) -> Owned:
         live = int(page_runs.covered(here, self.blocks).sum())
-        owned = Owned(part, mapping, here.bytes, live, shared.bytes)
+        owned = Owned(part, mapping, here.bytes, live, shared.bytes, int(page_runs.covered(shared, self.blocks).sum()))
         if part.kind in (FREE, LUA):
             self._free(owned, here)
         return owned

@@ -33,7 +33,9 @@ BY = ("kind", "mapping", "site", "library", "look")
 OF_KIND = (
     Column("bytes", "bytes", "bytes that are resident"),
     Column("share", "%", "these in percent of all"),
-    Column("shared", "", "of these: in pages that other processes have as well; null for live blocks"),
+    Column(
+        "shared", "", "of these: in pages that other processes have as well, such as those of a fork until one writes"
+    ),
     Column("whole", "", "of an allocator: bytes of whole free pages"),
     Column("whole_below", "", "of these: below a live block of the same heap or arena"),
     Column("kind", "", f"{', '.join(owners.KINDS)}", True),
@@ -183,13 +185,13 @@ class View:
         all_bytes = self.found.resident
         shared: Counter[str] = Counter()
         for owned in self.found.parts:
-            if not owned.live:
-                shared[owned.part.kind] += owned.shared
+            shared[LIVE] += owned.shared_live
+            shared[owned.part.kind] += owned.shared - owned.shared_live
         return [
             {
                 "bytes": size,
                 "share": round(100 * size / all_bytes, 2) if all_bytes else None,
-                "shared": None if kind in (LIVE, CHANGED) else shared[kind],
+                "shared": None if kind == CHANGED else shared[kind],
                 **dict(zip(("whole", "whole_below"), self.whole(kind) if kind in (FREE, LUA) else (None, None))),
                 "kind": kind,
                 "what": self.named(kind),
@@ -394,6 +396,10 @@ def remarks_of(trace: Trace, view: View, facts: dict) -> list[str]:
         texts.append(
             f"While the pages were read, the resident bytes went from {human_bytes(facts['before'])} to "
             f"{human_bytes(facts['after'])}."
+        )
+    if found.reserved_huge:
+        texts.append(
+            f"Mappings of {human_bytes(found.reserved_huge)} have reserved huge pages, which do not count as resident."
         )
     if found.unread:
         texts.append(f"The pages of mappings with {human_bytes(found.unread)} could not be read, only their sums.")

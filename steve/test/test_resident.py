@@ -167,6 +167,26 @@ def test_pages_of_zeros_do_not_count(steve: Steve, trace: Maker) -> None:
     assert by_kind(found(steve)) == {"live": 0, "free": 0, "other": pages(4)}
 
 
+def test_reserved_huge_pages_are_apart(steve: Steve, trace: Maker) -> None:
+    trace(
+        "info recorder native\npages 5 end - 1 0 2 0\n"
+        f"mapping {OWN} {pages(512)} {RW | page_runs.HUGETLB} 0 /dev/hugepages/x 512:{ALONE}\n"
+        f"mapping {RECORDER} {pages(1)} {RW} {pages(1)} - 1:{ALONE}\nend exit\n"
+    )
+    assert by_kind(found(steve)) == {"live": 0, "free": 0, "other": pages(1)}
+    assert "Mappings of 2 MiB have reserved huge pages" in steve("resident", "t.ljt").out
+
+
+def test_pages_of_a_fork_are_shared(steve: Steve, trace: Maker) -> None:
+    """Until one of both writes to them: two pages of the heap, of which one has a block on half of it."""
+    trace(
+        f"info recorder native\nN {HEAP + 2 * PAGE} 2048\npages 5 end - 1 0 1 0\n"
+        f"mapping {HEAP} {pages(4)} {RW} {pages(4)} [heap] 1:{ALONE} 2:1 1:{ALONE}\nend exit\n"
+    )
+    shared = {row["kind"]: row["shared"] for row in found(steve)["rows"]}
+    assert shared == {"live": 2048, "free": pages(2) - 2048}
+
+
 def test_pages_that_were_not_read(steve: Steve, trace: Maker) -> None:
     trace(f"info recorder native\npages 5 end - 1 0 1 0\nmapping {OWN} {pages(9)} {RW} {pages(4)} -\nend exit\n")
     look = found(steve)
