@@ -59,6 +59,7 @@ struct collector {
     uint32_t slab_count, slab_bytes;
     struct mt_writer *writer;
     struct feed *feed;
+    uint32_t looks;         /* how many looks the launcher had asked for when this process looked last */
     struct pages *pages;    /* NULL = they are not looked at */
     const char *limit_name; /* of what limits the size of the file */
     struct keep keep;
@@ -510,7 +511,11 @@ static int until_due(const struct collector *c)
 /* Do what is due. Returns false like consume. */
 static int do_due(struct collector *c)
 {
+    const uint32_t looks = __atomic_load_n(&c->ring->looks, __ATOMIC_ACQUIRE);
     const char *reason = c->pages ? pages_due(c->pages) : NULL;
+    if (c->pages && looks != c->looks && !c->forked)
+        reason = "request";
+    c->looks = looks;
     if ((reason || until_writing(c) == 0) && !write_so_far(c))
         return 0;
     if (!reason)

@@ -146,6 +146,7 @@ struct ring_header {
     uint64_t clock;
     uint32_t own_count;
     struct ring_range own[RING_OWN];
+    uint32_t looks;             /* written by the launcher: how many looks at the pages were asked for */
     uint64_t lost[RING_LOSSES]; /* written by the library: how many events were dropped so far */
     /* Lines for the user at the end: what was not recorded. Written by the library; each ends with a newline. */
     char problems[RING_PROBLEM_BYTES];

@@ -4,6 +4,7 @@ SPDX-License-Identifier: GPL-2.0-or-later
 """
 import json
 import shutil
+import signal
 import subprocess
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from steve.trace._memtrace import Trace as Reader
 from support import NATIVE, Done, Trace, native, natively, run, started, steve, wait_for
 
 RESIDENT = NATIVE / "resident"
+PIPES = {name: subprocess.PIPE for name in ("stdin", "stdout", "stderr")}
 MB = 1 << 20
 PAGE = 4096
 # programs that most machines have, and whose runtimes have allocators of their own
@@ -143,17 +145,20 @@ def test_attach(tmp_path: Path) -> None:
     with started([RESIDENT, "wait"], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
         assert process.stdin and process.stdout and process.stdout.readline() == b"ready\n"
         with started(
-            ["ljtrace", "attach", "--pages", f"--out={path}", process.pid], stderr=subprocess.PIPE
+            ["ljtrace", "attach", "--pages-signal=USR1", f"--out={path}", process.pid], stderr=subprocess.PIPE
         ) as recorder:
             wait_for(lambda: path.exists() and b"pages" in run(["steve", "dump", path]).out, "it was looked at")
             process.stdin.write(b"\n")
             process.stdin.flush()
             assert process.stdout.readline() == b"more\n"
+            recorder.send_signal(signal.SIGUSR1)
+            wait_for(lambda: b"request" in run(["steve", "dump", path]).out, "it was looked at on request")
             assert run(["ljtrace", "detach", process.pid]).status == 0
             recorder.communicate()
         process.communicate(b"\n")
         assert process.returncode == 0
     trace = Trace(path, Done(0, b"", b"")).check()
+    assert "request" in {row["reason"] for row in look(trace, "--by", "look")["rows"]}
     found = look(trace, "--at", "end")
     check_sum(found)
     assert found["reason"] == "end" and 24 * MB <= by_kind(found)["live"] < 25 * MB
@@ -177,6 +182,23 @@ def test_other_numbers_are_the_same(tmp_path: Path) -> None:
 def test_wrong_times(tmp_path: Path, value: str) -> None:
     done = run([*native(tmp_path / "t.ljt", f"--pages={value}"), "true"])
     assert done.status == 125 and "--pages takes a time with a unit, 10ms or more" in done.complaint
+
+
+def test_a_look_on_request(tmp_path: Path) -> None:
+    """The signal is the command's; another one is passed on to the program."""
+    path = tmp_path / "t.ljt"
+    with started([*native(path, "--pages-signal=SIGUSR2"), RESIDENT, "wait"], **PIPES) as launcher:
+        assert launcher.stdin and launcher.stdout and launcher.stdout.readline() == b"ready\n"
+        launcher.send_signal(signal.SIGUSR2)
+        wait_for(
+            lambda: path.exists() and b"request" in run(["steve", "dump", path]).out, "it was looked at on request"
+        )
+        launcher.send_signal(signal.SIGUSR1)
+        launcher.communicate()
+        assert launcher.returncode == -signal.SIGUSR1
+    check_sum(look(Trace(path, Done(0, b"", b"")), "--at", "peak"))
+    done = run([*native(tmp_path / "u.ljt", "--pages-signal=KILL"), "true"])
+    assert done.status == 125 and "--pages-signal is USR1, USR2 or HUP" in done.complaint
 
 
 def test_under_valgrind(tmp_path: Path) -> None:

@@ -78,7 +78,7 @@ OF_LOOK = (
     Column("rss", "resident", "bytes that were resident, as the kernel reports them"),
     Column("pss", "share", "the same, with pages that several processes have divided among them (PSS)"),
     Column("swap", "swap", "bytes that were swapped"),
-    Column("reason", "why", "first, growth, mark, time, end", True),
+    Column("reason", "why", "first, growth, mark, time, request, end", True),
     Column("name", "mark", "name of the mark", True),
 )
 COLUMNS = {"kind": OF_KIND, "mapping": OF_MAPPING, "site": OF_SITE, "library": OF_LIBRARY, "look": OF_LOOK}

@@ -319,6 +319,8 @@ static void block_signals(struct attach *a)
         sigaddset(&set, signals[i]);
     if (a->serve.signal)
         sigaddset(&set, a->serve.signal);
+    if (a->launcher.pages_signal)
+        sigaddset(&set, a->launcher.pages_signal);
     sigprocmask(SIG_BLOCK, &set, &a->launcher.usual);
     a->signals = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
     signal(SIGCHLD, SIG_DFL);
@@ -337,7 +339,8 @@ static bool is_asked_to_end(const struct attach *a)
 {
     struct signalfd_siginfo info;
     while (read(a->signals, &info, sizeof info) == (ssize_t)sizeof info)
-        if (info.ssi_signo != SIGCHLD && !serve_signalled(&a->serve, (int)info.ssi_signo))
+        if (info.ssi_signo != SIGCHLD && !launcher_signalled(&a->launcher, (int)info.ssi_signo) &&
+            !serve_signalled(&a->serve, (int)info.ssi_signo))
             return true;
     return false;
 }

@@ -97,6 +97,20 @@ static bool word_of(const char *text, const char *no, const char *yes, uint8_t *
     return *is_yes || strcmp(text, no) == 0;
 }
 
+int launcher_signal(const char *name)
+{
+    static const struct {
+        const char *name;
+        int number;
+    } known[] = {{"USR1", SIGUSR1}, {"USR2", SIGUSR2}, {"HUP", SIGHUP}};
+    if (strncmp(name, "SIG", 3) == 0)
+        name += 3;
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+        if (strcmp(name, known[i].name) == 0)
+            return known[i].number;
+    return 0;
+}
+
 /* Add a prefix to the list. It is part of names of C or C++ or Rust, which have no comma and no colon. */
 static const char *add_prefix(struct recording *r, const char *prefix)
 {
@@ -181,11 +195,23 @@ const char *launcher_option(struct launcher *l, const char *name, const char *va
                    ? NULL
                    : "--pages takes a time with a unit, 10ms or more, such as 1s";
     }
+    if (strcmp(name, "pages-signal") == 0) {
+        r->pages = 1;
+        return (l->pages_signal = launcher_signal(value)) ? NULL : "--pages-signal is USR1, USR2 or HUP";
+    }
     if (strcmp(name, "when-full") == 0)
         return word_of(value, "wait", "drop", &r->drops) ? NULL : "--when-full is wait or drop";
     if (strcmp(name, "trace-fork") == 0)
         return word_of(value, "no", "yes", &r->forks) ? NULL : "--trace-fork is yes or no";
     return word_of(value, "first", "last", &r->keep_last) ? NULL : "--keep is first or last";
+}
+
+bool launcher_signalled(const struct launcher *l, int signal)
+{
+    if (!l->pages_signal || signal != l->pages_signal)
+        return false;
+    __atomic_add_fetch(&l->ring->looks, 1, __ATOMIC_RELEASE);
+    return true;
 }
 
 bool launcher_part(char *to, size_t room, const char *name)

@@ -26,7 +26,7 @@ enum { LAUNCHER_FAILED = 125 };
         {"when-full", required_argument, NULL, value}, {"sample-stacks", required_argument, NULL, value},    \
         {"sample", optional_argument, NULL, value}, {"trace-fork", required_argument, NULL, value},          \
         {"universe", optional_argument, NULL, value},                                                        \
-        {"pages", optional_argument, NULL, value},                                                           \
+        {"pages", optional_argument, NULL, value}, {"pages-signal", required_argument, NULL, value},         \
     {                                                                                                        \
         "sample-seed", required_argument, NULL, value                                                        \
     }
@@ -47,6 +47,7 @@ enum { LAUNCHER_FAILED = 125 };
     "                     as 10ms\n"                                                                         \
     "  --pages[=TIME]     look at the pages of the process, for steve resident: at marks, when a\n"          \
     "                     tenth more memory is resident than before, at the end, and each TIME\n"            \
+    "  --pages-signal=SIG  look when this command gets the signal SIG: USR1, USR2 or HUP\n"                  \
     "  --sample-seed=N    select the same blocks in each run of a program that does the same\n"
 
 /* The ring and the collector of a recording. */
@@ -57,6 +58,7 @@ struct launcher {
     int memfd, socket; /* socket: to the collector */
     pid_t collector;
     bool collector_ended;
+    int pages_signal;          /* that asks for a look at the pages; 0 = none does */
     struct rlimit descriptors; /* the limit before it was raised, for the program */
     sigset_t usual;            /* signals that were blocked before, for the processes that are started */
 };
@@ -76,6 +78,10 @@ void launcher_defaults(struct launcher *l);
 const char *launcher_conflict(const struct launcher *l);
 /* Store the value of one of LAUNCHER_OPTIONS. Returns what is wrong with it; NULL = nothing. */
 const char *launcher_option(struct launcher *l, const char *name, const char *value);
+/* The number of a signal that a command may get: USR1, USR2 or HUP; 0 = it is none of these. */
+int launcher_signal(const char *name);
+/* Is this the signal for a look at the pages? Then request it. */
+bool launcher_signalled(const struct launcher *l, int signal);
 /* The path of a file beside this program, where the collector and the library are. */
 bool launcher_part(char *to, size_t room, const char *name);
 

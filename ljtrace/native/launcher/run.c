@@ -450,7 +450,7 @@ static int wait_for_program(struct run *r, const sigset_t *signals)
         if (sigwaitinfo(signals, &info) < 0)
             continue;
         if (info.si_signo != SIGCHLD) {
-            if (serve_signalled(&r->serve, info.si_signo))
+            if (launcher_signalled(&r->launcher, info.si_signo) || serve_signalled(&r->serve, info.si_signo))
                 continue;
             if (info.si_code <= 0 || (info.si_signo != SIGINT && info.si_signo != SIGQUIT))
                 kill(program, info.si_signo);

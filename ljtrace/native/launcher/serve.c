@@ -20,20 +20,6 @@
 
 enum { NOTIFY = 3 }; /* the descriptor of steve's --notify-fd */
 
-static int signal_of(const char *name)
-{
-    static const struct {
-        const char *name;
-        int number;
-    } known[] = {{"USR1", SIGUSR1}, {"USR2", SIGUSR2}, {"HUP", SIGHUP}};
-    if (strncmp(name, "SIG", 3) == 0)
-        name += 3;
-    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
-        if (strcmp(name, known[i].name) == 0)
-            return known[i].number;
-    return 0;
-}
-
 bool serve_option(struct serve *s, const char *name, const char *value, const char **wrong)
 {
     *wrong = NULL;
@@ -47,7 +33,7 @@ bool serve_option(struct serve *s, const char *name, const char *value, const ch
                      ? NULL
                      : "--dump-high-water takes a number of bytes, such as 100m";
     else if (strcmp(name, "dump-signal") == 0)
-        *wrong = (s->signal = signal_of(value)) ? NULL : "--dump-signal is USR1, USR2 or HUP";
+        *wrong = (s->signal = launcher_signal(value)) ? NULL : "--dump-signal is USR1, USR2 or HUP";
     else
         return false;
     return true;
