@@ -96,7 +96,7 @@ class Makers:
         operations = 0
         with Progress(NAME, quiet) as progress:
             for batch in trace.batches():
-                progress(trace)
+                progress(*trace.progress())
                 kinds = batch["kind"]
                 of_heap = batch[(kinds == NEW) | (kinds == FREE) | (kinds == RESIZE)]
                 parts.append(of_heap[field].astype("u4"))
