@@ -73,8 +73,9 @@ class Slots:
         return LiveBlocks(live["addr"], live["size"], live["stack"], live["heap"], used)
 
 
-def live_at(trace: Trace, time: int, tick: Callable[[Trace], None]) -> LiveBlocks:
-    """Read a trace to its end; the blocks that are live at a time. tick is called for each batch."""
+def live_at(trace: Trace, time: int, tick: Callable[[int, int], None]) -> LiveBlocks:
+    """Read a trace to its end; the blocks that are live at a time. tick(done, total), in bytes, is called from time to
+    time."""
     import numpy as np
 
     from steve.trace._memtrace import FREE, NEW, RESIZE
@@ -82,7 +83,7 @@ def live_at(trace: Trace, time: int, tick: Callable[[Trace], None]) -> LiveBlock
     slots = Slots()
     trace.pass_accesses()
     for batch in trace.batches():
-        tick(trace)
+        tick(*trace.progress())
         kinds = batch["kind"]
         chosen = (kinds == NEW) | (kinds == FREE) | (kinds == RESIZE)
         slots.feed(batch[chosen & (batch["time"] <= np.uint64(time))])
