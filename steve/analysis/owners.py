@@ -309,6 +309,12 @@ class Finder:
         self.blocks = page_runs.union(live.addr, live.addr + sizes)
         low = live.addr - np.minimum(live.addr, np.uint64(BEFORE_BLOCK))
         self.in_use = page_runs.union(low, live.addr + np.maximum(sizes, np.uint64(1)))
+        page = np.uint64(self.pages.page)
+        mask = ~(page - np.uint64(1))
+        in_last = self.in_use.ends - np.uint64(1)
+        self.used_pages = page_runs.union(self.in_use.starts & mask, (in_last & mask) + page)
+        last = live.addr + np.maximum(sizes, np.uint64(1)) - np.uint64(1)
+        self.block_pages = np.unique(np.concatenate((live.addr & mask, last & mask)))  # where blocks begin or end
         self._free_pages: list[tuple[np.ndarray, np.ndarray]] = []
 
     def find(self) -> Owners:
@@ -343,23 +349,25 @@ class Finder:
         return owned
 
     def _free(self, owned: Owned, here: Ranges) -> None:
-        """Find the whole free pages of a part of an allocator, and remember the free bytes of the others."""
+        """Find the whole free pages of a part of an allocator, and remember the free bytes of pages with blocks. Time
+        and memory are those of its blocks and ranges, however many pages it has."""
         import numpy as np
 
         page, part = np.uint64(self.pages.page), owned.part
-        counts = ((here.ends - here.starts) // page).astype("i8")
-        first = np.repeat(here.starts - np.append(np.uint64(0), np.cumsum(counts)[:-1].astype("u8") * page), counts)
-        starts = first + np.arange(len(first), dtype="u8") * page
-        pages = Ranges(starts, starts + page)
-        used = page_runs.covered(pages, self.in_use)
         head = {"arena": ARENA_HEAD, "heap": HEAP_HEAD}.get(part.name, 0)
-        used[starts < part.start + head] = page
-        free = used == 0
-        owned.whole = int(free.sum()) * self.pages.page
-        top = int(np.searchsorted(self.in_use.starts, np.uint64(part.end)))
-        last = int(self.in_use.ends[top - 1]) if top else 0
-        owned.whole_below = int((free & (starts < np.uint64(max(last, part.start)))).sum()) * self.pages.page
-        self._free_pages.append((starts[~free], (page - page_runs.covered(pages, self.blocks))[~free]))
+        used = page_runs.clipped(self.used_pages, part.start, part.end)
+        if head:
+            pages = -(-head // self.pages.page) * self.pages.page
+            start, end = np.array([part.start], "u8"), np.array([part.start + pages], "u8")
+            used = page_runs.union(np.append(used.starts, start), np.append(used.ends, end))
+        last = int(used.ends[-1]) if len(used) else part.start
+        owned.whole = here.bytes - int(page_runs.covered(here, used).sum())
+        below = page_runs.clipped(here, part.start, min(max(last, part.start), part.end))
+        owned.whole_below = below.bytes - int(page_runs.covered(below, used).sum())
+        first, end_of = np.searchsorted(self.block_pages, np.array([part.start, part.end], "u8"))
+        starts = self.block_pages[first:end_of]
+        starts = starts[page_runs.covered(Ranges(starts, starts + page), here) == page]
+        self._free_pages.append((starts, page - page_runs.covered(Ranges(starts, starts + page), self.blocks)))
 
     def _by_block(self, found: Owners, resident: list[Ranges]) -> None:
         """Divide the free bytes of pages among the blocks on them, and find which bytes of blocks are resident."""
