@@ -3,6 +3,7 @@
 SPDX-License-Identifier: GPL-2.0-or-later
 """
 import json
+import random
 from collections.abc import Callable
 from pathlib import Path
 
@@ -234,7 +235,52 @@ def test_a_pipe_is_refused(steve: Steve, trace: Maker) -> None:
     assert result.returncode == 2 and "read twice" in result.err
 
 
-# -- ranges -----------------------------------------------------------------------------------------------------------
+# -- any process -------------------------------------------------------------------------------------------------------
+
+
+PLACES = (0, PAGE, 0x10000, ARENA, 2 * ARENA, HEAP, FILE, 2**47, 2**64 - 2 * PAGE)
+NAMES = ("-", "[heap]", "[stack]", "/bin/app", "/lib/libljtrace-native.so", "[anon:x]", "[vdso]")
+
+
+def odd_script(choose: random.Random) -> str:
+    # -- any process -----------------------------------------------------------------------------------------------------
+
+    def place(size: int) -> int:
+        at = choose.choice((*PLACES, PAGE * choose.randrange(64)))
+        return at if at + size < 2**64 else 0
+
+    lines = ["info recorder native", "stack main a", "stack =[recorder]", "heap 7 lua", "time 3"]
+    for _ in range(choose.randrange(12)):
+        size = choose.choice((0, 1, 50, PAGE, 100000, 2**40))
+        lines.append(f"N {place(size + 8) + choose.choice((0, 8))} {size} {choose.randrange(3)} {choose.randrange(2)}")
+    mappings, regions = choose.randrange(1, 8), choose.randrange(5)
+    lines.append(f"pages {choose.randrange(6)} end - 3 {choose.choice((0, PAGE, 8 << 20))} {mappings} {regions}")
+    for _ in range(mappings):
+        size = choose.choice((PAGE, pages(16), ARENA, 2**30, 2**40, pages(choose.randrange(1, 20))))
+        left, runs = size // PAGE, []
+        while left and len(runs) < 8:
+            some = choose.randrange(1, left + 1) if len(runs) < 7 else left
+            runs.append(f"{some}:{choose.randrange(16)}")
+            left -= some
+        head = f"mapping {place(size)} {size} {choose.randrange(64)} {choose.choice((0, PAGE, size))}"
+        lines.append(" ".join([head, choose.choice(NAMES), *(runs if choose.random() < 0.8 else ())]))
+    for _ in range(regions):
+        size = choose.choice((1, PAGE, 5000, 2**30))
+        lines.append(f"region {place(size)} {size} {choose.randrange(3)}")
+    return "\n".join([*lines, "end exit\n"])
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_the_sum_is_right_whatever_is_in_the_file(steve: Steve, trace: Maker, seed: int) -> None:
+    trace(odd_script(random.Random(seed)))
+    look = found(steve)
+    assert sum(by_kind(look).values()) == look["rss"]
+    assert all(row["bytes"] >= 0 for row in look["rows"] if row["kind"] != "changed")
+    for by in ("mapping", "site", "library"):
+        assert found(steve, "--by", by)["rss"] == look["rss"]
+
+
+# -- ranges ------------------------------------------------------------------------------------------------------------
 
 LINES = st.lists(st.tuples(st.integers(0, MANY), st.integers(0, MANY)).map(sorted), max_size=8)
 
