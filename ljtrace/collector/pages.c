@@ -90,16 +90,6 @@ const char *pages_problem(const struct pages *p)
     return p && p->problem[0] ? p->problem : NULL;
 }
 
-static void note_problem(struct pages *p, const char *file, const char *what_is_known)
-{
-    const char *why = errno == EACCES || errno == EPERM
-                          ? "not permitted, since it runs as another user or hides its memory"
-                          : strerror(errno);
-    if (!p->problem[0])
-        snprintf(p->problem, sizeof p->problem, "--pages: /proc/PID/%s of the program cannot be read: %s; %s",
-                 file, why, what_is_known);
-}
-
 /* -- small files -- */
 
 static size_t read_file(const struct pages *p, const char *name, char *to, size_t room)
@@ -129,6 +119,21 @@ static uint64_t resident(const struct pages *p)
     if (!read_file(p, "statm", text, sizeof text) || sscanf(text, "%llu %llu", &all, &in_memory) != 2)
         return 0;
     return in_memory * p->page;
+}
+
+/* Note that a file cannot be read, unless the process has ended. errno says why. */
+static void note_problem(struct pages *p, const char *file, const char *what_is_known)
+{
+    const int error = errno;
+    if (!resident(p))
+        return;
+    errno = error;
+    const char *why = errno == EACCES || errno == EPERM
+                          ? "not permitted, since it runs as another user or hides its memory"
+                          : strerror(errno);
+    if (!p->problem[0])
+        snprintf(p->problem, sizeof p->problem, "--pages: /proc/PID/%s of the program cannot be read: %s; %s",
+                 file, why, what_is_known);
 }
 
 /* -- when -- */

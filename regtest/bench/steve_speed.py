@@ -53,6 +53,7 @@ COMMANDS: Dict[str, List[str]] = {
     "types": ["types"],
     "states": ["states"],
     "threads": ["threads"],
+    "resident": ["resident"],
     "leaks": ["leaks"],
     "temporaries": ["temporaries"],
     "resizes": ["resizes"],
