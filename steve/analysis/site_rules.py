@@ -214,7 +214,7 @@ def leaked(lost: Table | None, rollup: Rollup) -> tuple[Sums, str]:
 
 
 def churn(sums: Sums, thresholds: Mapping[str, float]) -> Sums:
-    """By row, the blocks that died, and the bytes that were requested for them. sums: those of
+    """By row, the blocks that died, and their bytes when they did. sums: those of
     steve.kernels._site_sums.EndedLives. What is kept until the end and freed then is live at the peak, too."""
     size, at_peak = sums.rows["bytes"], sums.rows["peak_bytes"]
     much = (size >= thresholds["least_churn"]) & (100 * size >= thresholds["churn"] * int(size.sum()))
