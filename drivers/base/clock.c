@@ -35,7 +35,7 @@ static struct moment read_both(void)
     return best;
 }
 
-/* Determine the ticks per nanosecond, by comparison with the monotonic clock over 20 ms. */
+/* Determine the nanoseconds per tick, by comparison with the monotonic clock over 20 ms. */
 static double measure_rate(void)
 {
     struct moment from = read_both(), to;

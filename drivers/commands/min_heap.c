@@ -22,7 +22,7 @@
 struct search {
     struct session *s;
     uint64_t step;        /* heaps are multiples of this */
-    uint64_t fails, fits; /* largest size that failed, smallest that did not; 0 = not known */
+    uint64_t fails, fits; /* largest size that failed, smallest that did not; 0 = none yet */
     unsigned trials;
 };
 

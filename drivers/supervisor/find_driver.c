@@ -44,7 +44,7 @@ static bool each_folder(bool (*use)(const char *folder, void *ctx), void *ctx)
         if (*folder && use(folder, ctx))
             return true;
     own_folder(own);
-    /* installed, it is among the system's commands, of which ld.so is one */
+    /* Not the folder of installed commands: its file ld.so would be taken for a driver called ld. */
     return (strcmp(own, COMMAND_DIR) != 0 && use(own, ctx)) || use(DRIVER_DIR, ctx);
 }
 

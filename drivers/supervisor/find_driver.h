@@ -1,4 +1,4 @@
-/* find_driver.h - finds drivers, and lists those that should exist.
+/* find_driver.h - finds drivers, and lists them, missing ones too.
  *
  * Drivers are searched in the folders of $STEVE_DRIVERS (separated by ':'), in the folder of the program, and where
  * they are installed. A name with a '/' is a path. For old scripts, .../plot_NAME means the driver NAME.

@@ -124,6 +124,9 @@ def made_base(tmp_path_factory: pytest.TempPathFactory) -> Path:
     assert trace.run.status == 0
     for name in ("a", "b", "baseline", "new", "chat", "fixed"):
         shutil.copy(folder / "app.ljt", folder / f"{name}.ljt")
+    (folder / "traces").mkdir()
+    for name in ("a", "b"):
+        shutil.copy(folder / "app.ljt", folder / "traces" / f"{name}.ljt")
     good(["luajit", "profiles.lua"], cwd=folder)
     for command in (
         "ops app.ljt --threads --times -o app-ops",

@@ -71,14 +71,15 @@ def by_line(path: Path) -> tuple[Counter, Counter]:
 
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_lines_equal_those_under_valgrind(name: str, tmp_path: Path) -> None:
-    """Blocks of the compiler's callers in C have no line, so places without one are not compared."""
+    """Blocks of the compiler's callers in C have no line, so places without one are not compared. The order of `pairs` is
+    random natively, and with it which strings are made anew."""
     under_valgrind = record(tmp_path / "v.ljt", PROGRAMS[name], "--trace-mem=no")
     trace = natively(tmp_path / "n.ljt", PROGRAMS[name])
     assert (trace.run.out, trace.run.status) == (under_valgrind.run.out, under_valgrind.run.status)
     counts, sums = by_line(trace.path)
     wanted_counts, wanted_sums = by_line(under_valgrind.path)
     assert wanted_counts.total() > 500
-    for got, wanted, least in ((counts, wanted_counts, 1), (sums, wanted_sums, 128)):
+    for got, wanted, least in ((counts, wanted_counts, 3), (sums, wanted_sums, 128)):
         del got[""], wanted[""]
         wrong = {x: (got[x], wanted[x]) for x in got | wanted if abs(got[x] - wanted[x]) > max(least, wanted[x] / 100)}
         assert not wrong

@@ -1,4 +1,5 @@
 -- SPDX-License-Identifier: GPL-2.0-or-later
+collectgarbage "stop" -- whether a string is made again depends on when it is freed
 local function encode(v)
     if type(v) == "table" then
         local out = {}

@@ -1,5 +1,5 @@
-r"""The conditions of `steve diff --fail-if`: what a comparison of two traces, A and B, must not find. And those of `steve
-check --fail-if`, which are of one trace, B.
+r"""The conditions of `steve diff --fail-if`: what a comparison of two traces, A and B, must not find. It also has the
+conditions of `steve check --fail-if`, which judge one trace; that is B here.
 
     condition = test { "and" test }
     test      = NAME relation value
@@ -7,9 +7,9 @@ check --fail-if`, which are of one trace, B.
     value     = [ "+" | "-" ] NUMBER [ ( "k" | "M" | "G" | "Ki" | "Mi" | "Gi" ) [ "B" ] | "%" ]
 
 A value with a sign or a percent sign is compared with the change from A to B, in percent of A. Another value is compared
-with what B has. Conditions of one trace have no such values with a sign or a percent sign. A NAME is a measure of the whole trace (`peak_live`), a number of sites (`sites.new_leaks`), or a
-measure of each site (`site.peak_live`); the last holds if it holds for at least one site, and tests that `and` joins
-hold for the same site. A growth from 0 is infinite in percent. No part of a condition is executed as code.
+with what B has. Conditions of one trace have no such values with a sign or a percent sign. A NAME is a measure of the
+whole trace (`peak_live`), a number of sites (`sites.new_leaks`), or a measure of each site (`site.peak_live`); the last
+holds if it holds for at least one site, and tests that `and` joins hold for the same site. A growth from 0 is infinite in percent. No part of a condition is executed as code.
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """

@@ -47,11 +47,19 @@ def judged(chosen: Blocks, wanted: list[Condition], most: int | None) -> Judged:
             (t.name for t in condition.tests if measured.get(t.name, 0) is None), ""
         )
         if lacking:
-            raise UsageError(
-                f"--fail-if '{condition.text}': cannot be judged: {lacking} was not recorded{_why(lacking)}"
-            )
+            raise UsageError(f"--fail-if '{condition.text}': cannot be judged: {_why(lacking)}")
     totals = {name: Measured(0, int(value)) for name, value in measured.items() if value is not None}
-    return Judged([condition.outcome(totals, rows, most) for condition in wanted], rows)
+    outcomes = [condition.outcome(totals, rows, most) for condition in wanted]
+    for condition, outcome in zip(wanted, outcomes):
+        if (
+            not outcome.failed
+            and ERRORS in {test.name for test in condition.tests}
+            and not missing.has_accesses(chosen.trace, totals["accesses"].b)
+        ):
+            raise UsageError(
+                f"--fail-if '{condition.text}': cannot be judged: accesses were not recorded, so only wrong frees were seen"
+            )
+    return Judged(outcomes, rows)
 
 
 def conditions_of(texts: list[str]) -> list[Condition]:
@@ -61,8 +69,10 @@ def conditions_of(texts: list[str]) -> list[Condition]:
 
 def _why(name: str) -> str:
     if name in LOST:
-        return " (pointers are searched for under Valgrind only, at the end of the program)"
-    return " (errors are found in whole recordings, without --where, --from and --to)" if name == ERRORS else ""
+        return f"{name} was not recorded (pointers are searched for under Valgrind only, at the end of the program)"
+    if name == ERRORS:
+        return "errors are looked for in whole recordings only, without --where, --from and --to"
+    return f"{name} was not recorded"
 
 
 def _rows(chosen: Blocks, names: Matched) -> Differences:

@@ -214,7 +214,9 @@ class Found:
             self._dead = rollups.Sums(*self._sums.pop().table(self._totals["peak"]))
         self._judged: tuple[rollups.Rollup, dict] | None = None
         self._sites: Sites | None = None
-        self._kept = between_marks.kept(chosen, key) if KEPT in rules and is_judged(KEPT, self.accesses, chosen.sample) else None
+        self._kept = (
+            between_marks.kept(chosen, key) if KEPT in rules and is_judged(KEPT, self.accesses, chosen.sample) else None
+        )
         self.size = found.bytes()
         # for each stack there is a row with all rules, which is much longer than what a few of them find there
         self._of_rules = {

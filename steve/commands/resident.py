@@ -1,4 +1,4 @@
-"""steve resident: whose each resident page of the process is.
+"""steve resident: who owns each resident page of the process.
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from steve.trace._memtrace import Pages, Trace
 
 NAME = "resident"
-HELP = "show whose each resident page of the process is: blocks, free memory, mappings, stacks, code"
+HELP = "show who owns each resident page of the process: blocks, free memory, mappings, stacks, code"
 BY = ("kind", "mapping", "site", "library", "look")
 OF_KIND = (
     Column("bytes", "bytes", "bytes that are resident"),

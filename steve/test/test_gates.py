@@ -89,6 +89,10 @@ def test_accesses_that_were_not_recorded(steve: Any, trace: Callable) -> None:
     trace("info trace_mem no\nN 0x1000 1000\nend exit\n")
     done = steve("check", "t.ljt", "--fail-if", "accesses > 0")
     assert done.returncode == 2 and "cannot be judged: accesses was not recorded" in done.err
+    done = steve("check", "t.ljt", "--fail-if", "errors > 0")
+    assert done.returncode == 2 and "cannot be judged: accesses were not recorded, so only wrong frees" in done.err
+    trace("info trace_mem no\nN 0x1000 1000\nF 0x1000\nF 0x1000\nend exit\n")
+    assert steve("check", "t.ljt", "--fail-if", "errors > 0").returncode == 1
 
 
 def test_the_sites_are_named(checked: Callable) -> None:
@@ -116,7 +120,7 @@ def test_json_and_csv(checked: Callable) -> None:
 def test_chosen_blocks(checked: Callable, trace: Callable) -> None:
     assert checked("allocated > 500", options=("--where", "size < 600")).returncode == 0
     done = checked("errors > 0", options=("--where", "size < 600"))
-    assert done.returncode == 2 and "cannot be judged: errors was not recorded" in done.err
+    assert done.returncode == 2 and "errors are looked for in whole recordings only" in done.err
 
 
 def test_a_damaged_trace_fails_whatever_the_conditions(checked: Callable, tmp_path: Path) -> None:

@@ -53,7 +53,7 @@ static bool make_results(void)
     return s_results != NULL;
 }
 
-/* ljtrace-copy-PID-NUMBER-NANOSECONDS: no other process has this name by accident. */
+/* ljtrace-cPID-NUMBER-NANOSECONDS: no other process has this name by accident. */
 static void make_name(char *to, uint32_t number)
 {
     char *at = stpcpy(to, "ljtrace-c");

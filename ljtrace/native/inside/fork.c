@@ -30,7 +30,7 @@ static bool s_announced, s_missed; /* the fork; that it was not because of a sec
 static char s_name[NAME_BYTES];
 static uint32_t s_fork; /* its number */
 
-/* ljtrace-fork-PID-NUMBER-NANOSECONDS: no other process has this name by accident. */
+/* ljtrace-PID-NUMBER-NANOSECONDS: no other process has this name by accident. */
 static void make_name(void)
 {
     char *at = stpcpy(s_name, "ljtrace-");
