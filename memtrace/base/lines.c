@@ -5,9 +5,9 @@
 #include "memtrace/base/lines.h"
 
 /* The last line, which has no newline. */
-static const uint8_t *with_newline(struct lines *l, const uint8_t *line)
+static const uint8_t *with_newline(struct lines *l, struct input *in)
 {
-    memcpy(l->last, line, l->bytes);
+    memcpy(l->last, input_bytes(in), l->bytes); /* reading on has moved the window */
     l->last[l->bytes] = '\n';
     return l->last;
 }
@@ -31,6 +31,6 @@ enum lines_found lines_read_on(struct lines *l, struct input *in, bool wait, con
     } while (input_more(in));
     if (in->err.code != MT_E_NONE || l->bytes == 0)
         return LINES_NONE;
-    *line = with_newline(l, *line);
+    *line = with_newline(l, in);
     return LINES_WHOLE;
 }

@@ -148,6 +148,7 @@ def attach(command: str, folder: Path) -> str | None:
     with started([NATIVE / "living", "mallocs"], stdin=subprocess.PIPE) as process:
         wait_for(lambda: b"libc.so.6" in Path(f"/proc/{process.pid}/maps").read_bytes(), "the program runs")
         words = shlex.split(re.sub(r"\b(PID|4711)\b", str(process.pid), command))
+        words = [re.sub("^--seconds=.*", "--seconds=3600", word) for word in words]  # until the detach
         with started(words, cwd=folder, stderr=subprocess.PIPE) as recorder:
             assert recorder.stderr is not None
             first = recorder.stderr.readline()

@@ -51,19 +51,20 @@ def write(chosen: Blocks, path: str, letters: int) -> None:
     """Write the file. chosen: the blocks of a whole trace, which was not read yet; letters: of a name, at most."""
     import numpy as np
 
-    found = chosen.fold(together).folds
-    (sums,) = found[0].rows(chosen.totals["peak"], ("peak_bytes", "bytes"))
+    walked = chosen.fold(together)
+    of_stacks, of_blocks = walked.fold.folds
+    (sums,) = of_stacks.rows(walked.totals["peak"], ("peak_bytes", "bytes"))
     rollup = rollups.Rollup("line", chosen.places, True)
     rows = rollup.merged(rollups.Sums(*sums))
     order = np.lexsort((-rows.rows["bytes"].astype("i8"), -rows.rows["peak_bytes"].astype("i8")))[:MOST]
     leading = rows.numbers[order]
-    of_stacks = np.full(int(sums.numbers.max(initial=0)) + 1, OTHERS, "u1")
+    digit_of = np.full(int(sums.numbers.max(initial=0)) + 1, OTHERS, "u1")
     of_rows = rollup.numbers(sums.numbers)
     for digit, number in enumerate(leading.tolist()):
-        of_stacks[sums.numbers[of_rows == number]] = ord("0") + digit
+        digit_of[sums.numbers[of_rows == number]] = ord("0") + digit
     digits = np.full(chosen.trace.stats()["handles"], OTHERS, "u1")
-    for lives in found[1].take():
-        digits[lives["handle"]] = of_stacks[lives["stack"]]
+    for lives in of_blocks.take():
+        digits[lives["handle"]] = digit_of[lives["stack"]]
     names = [fitting(rollup.text(number), letters) for number in leading.tolist()]
     with open(path, "wb") as file:
         file.write("".join(f"{name}\n" for name in [*names, ""]).encode())

@@ -136,7 +136,7 @@ def report_of(analysis: ReportAnalysis) -> list:
         analysis.course.bins().tolist(),
         analysis.course.clock(),
         analysis.site_sums.width(),
-        analysis.site_sums.collected().tolist(),
+        analysis.site_sums.parts().tolist(),
         [part.tobytes() for part in analysis.site_sums.table(analysis.life_totals()["operations"])],
     ]
 

@@ -215,7 +215,8 @@ static inline bool is_special(uint32_t tid, const struct lt_whole_call *call)
 {
     const struct first *first = &s_first[call->ud / 16 % FIRST_SLOTS];
     return (s_calls[tid] && s_calls[tid]->depth) || (first->ud == call->ud && first->block) ||
-           may_make_state(call->ptr, call->nsize) || lt_snapshot_waiting || lt_is_hiding(tid);
+           may_make_state(call->ptr, call->nsize) || lt_snapshot_waiting || luajit_options.snapshot_growing ||
+           lt_is_hiding(tid);
 }
 
 bool lt_lua_enter_whole(uint32_t tid, struct lt_whole_call *call)

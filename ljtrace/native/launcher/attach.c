@@ -49,9 +49,9 @@ static const char s_attach_usage[] =
     "Record the heap events of a running process from now on, until it ends, Ctrl-C,\n"
     "`ljtrace detach PID` or the end of --seconds. The process goes on.\n"
     "\n" LAUNCHER_HELP
-    "  --universe         take a snapshot of all Lua objects, also those from before, of each Lua\n"
-    "                     state; steve universe shows them\n"
-    "  --universe=growing  and one each time the heap of a state has grown by half since the last\n"
+    "  --universe[=growing]  take a snapshot of all Lua objects of each Lua state, also those from\n"
+    "                     before, for steve universe; growing: and one each time the state's heap\n"
+    "                     has grown by half since the last\n"
     "  --seconds=N        detach after N seconds\n"
     "  --trace-fork=no    do not record children that the program forks; else each has a file\n"
     "                     with its process id in the name\n" SERVE_HELP
