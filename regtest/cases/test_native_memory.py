@@ -110,6 +110,13 @@ def test_no_room_for_the_recorder(greedy: Path, tmp_path: Path) -> None:
     assert "nothing was recorded, and no file was written: the limit of memory" in done.complaint
 
 
+def test_room_for_the_recorder_alone(tmp_path: Path) -> None:
+    """A limit that has room for the recorder's tables, or for the program, but not for both."""
+    limited = f"ulimit -d 30000; exec ljtrace run --out={tmp_path}/t.ljt"
+    done = good(["sh", "-c", f"{limited} luajit -e 'local t = {{}} for i = 1, 1000 do t[i] = {{}} end print(#t)'"])
+    assert done.text == "1000\n" and "nothing was recorded, and no file was written" in done.complaint
+
+
 def test_memory_without_a_limit(greedy: Path, tmp_path: Path) -> None:
     """What is refused for its size alone does not end the recording."""
     trace = natively(tmp_path / "t.ljt", [greedy])

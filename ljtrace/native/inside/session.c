@@ -37,6 +37,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <time.h>
@@ -313,6 +314,29 @@ static void own_tables(void)
     }
 }
 
+/* Has the process a limit that allows so many bytes, but not with what else it has? */
+static bool is_limited(size_t size)
+{
+    struct rlimit all, data;
+    if (kernel_call(SYS_prlimit64, 0, RLIMIT_AS, 0, (long)&all, 0, 0) != 0 ||
+        kernel_call(SYS_prlimit64, 0, RLIMIT_DATA, 0, (long)&data, 0, 0) != 0)
+        return false;
+    return (all.rlim_cur != RLIM_INFINITY || data.rlim_cur != RLIM_INFINITY) && size < all.rlim_cur &&
+           size < data.rlim_cur;
+}
+
+/* Can the program get as much memory as the tables take? If its memory is limited, it may have no use for less. */
+static bool leaves_room(void)
+{
+    const void *at;
+    const size_t bytes = tables_place(true, &at) + tables_place(false, &at);
+    if (!is_limited(0))
+        return true;
+    void *probe =
+        mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    return probe != MAP_FAILED && munmap(probe, bytes) == 0;
+}
+
 /* Begin a recording into this ring. Returns false if that is not possible. */
 static bool recording_begin(int memfd)
 {
@@ -329,7 +353,7 @@ static bool recording_begin(int memfd)
     tables_map(); /* again, after another recording */
     native_is_starved = false;
     unseen_begin();
-    if (!tables_are_mapped() || !prepare())
+    if (!tables_are_mapped() || !leaves_room() || !prepare())
         return false;
     if (!(native_options.attached ? native_ring_attach(memfd) : native_ring_map(memfd) && native_ring_lock()))
         return false;
@@ -369,17 +393,6 @@ static void recording_end(void)
     block_sample_end();
     tables_unmap();
     native_ring_unlock();
-}
-
-/* Has the process a limit that allows so many bytes, but not with what else it has? */
-static bool is_limited(size_t size)
-{
-    struct rlimit all, data;
-    if (kernel_call(SYS_prlimit64, 0, RLIMIT_AS, 0, (long)&all, 0, 0) != 0 ||
-        kernel_call(SYS_prlimit64, 0, RLIMIT_DATA, 0, (long)&data, 0, 0) != 0)
-        return false;
-    return (all.rlim_cur != RLIM_INFINITY || data.rlim_cur != RLIM_INFINITY) && size < all.rlim_cur &&
-           size < data.rlim_cur;
 }
 
 bool native_gives_way(size_t size)
@@ -480,8 +493,10 @@ NATIVE_PUBLIC int ljtrace_native_attach(const char *text)
         return errno == EMFILE ? ATTACHED_NO_DESCRIPTOR : ATTACHED_NO_RING;
     const bool begun = recording_begin(memfd);
     close(memfd);
-    if (!begun)
+    if (!begun) {
+        tables_unmap();
         return ATTACHED_FAILED;
+    }
     if (!got_redirect()) {
         ljtrace_native_detach("");
         return ATTACHED_NO_MAPS;
