@@ -262,8 +262,10 @@ class View:
         threads = self.found.pages.threads
         reserved = sum(o.part.end - o.part.start for o in self.of(STACKS))
         kept = count + 1 - threads
-        text = f"of {counted(threads, 'thread')}, {human_bytes(reserved)} reserved" if threads else ""
-        return text + (f", {kept} of them of threads that have ended" if threads and kept > 0 else "")
+        if not threads:
+            return ""
+        ended = f" and {kept} that have ended" if kept > 0 else ""
+        return f"of {counted(threads, 'thread')}{ended}, {human_bytes(reserved)} reserved"
 
     # -- by mapping, site, library --
 
