@@ -7,6 +7,8 @@ is measured in each round, too; its time is what the replay itself costs, and is
 The replays whose time is measured write a byte to each page of new blocks, so that the page faults of this memory are
 counted for all allocators alike. Without that, one that keeps its lists outside of the blocks would have few.
 
+Which differences are certain: medians.places.
+
 SPDX-License-Identifier: GPL-2.0-or-later
 """
 from __future__ import annotations
