@@ -156,10 +156,11 @@ static void watch_sandbox(struct channel *c)
         __atomic_store_n(&c->ring->sandboxed, 1, __ATOMIC_RELEASE);
 }
 
-/* The library wakes this process only when there is little room left. */
+/* The library wakes this process only when there is little room left, by a system call, which a filter that was not seen yet
+ * may forbid. So this process looks often enough to be there before: a program can fill half of the ring in 25 ms. */
 static bool wait_in_memory(struct channel *c, int milliseconds)
 {
-    enum { STEP = 50 };
+    enum { STEP = 10 };
     const int64_t until = now() + milliseconds;
     for (;;) {
         watch_sandbox(c);
