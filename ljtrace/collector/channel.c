@@ -18,6 +18,14 @@
 #include <time.h>
 #include <unistd.h>
 
+/* Milliseconds. */
+static int64_t now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
+}
+
 /* -- seccomp filters -- */
 
 /* A thread of the program has the line `Seccomp_filters: N` in /proc, and on kernels before 5.9 only `Seccomp: 2`. Strict
@@ -62,11 +70,12 @@ static long next_thread(struct channel *c)
     return 0;
 }
 
-/* Look at some threads of the process, and at others the next time. Returns true if one has more filters than `known`. */
-static bool has_more_filters(struct channel *c, uint32_t known)
+/* Look at so many threads of the process besides the first, and at others the next time. Returns true if one has more filters
+ * than `known`. */
+static bool has_more_filters(struct channel *c, uint32_t known, int most)
 {
     bool found = has_more(c->pid, c->pid, known);
-    for (int i = 0; i < AT_ONCE && !found; i++) {
+    for (int i = 0; i < most && !found; i++) {
         const long thread = next_thread(c);
         if (!thread)
             break;
@@ -95,6 +104,7 @@ void channel_use_memory(struct channel *c, const struct recording *recording)
     c->pid = (int)recording->process;
     c->threads = NULL;
     c->attached = recording->attached;
+    c->begun = now();
     c->looked = 0;
     c->process = (int)syscall(SYS_pidfd_open, c->pid, 0);
     announce_end(c->ring);
@@ -136,11 +146,24 @@ static bool memory_has_token(const struct channel *c)
     return load(&c->ring->filled) != c->ring->consumed || has_ended(c);
 }
 
-static int64_t now(void)
+/* Has the program filters that the library does not know? */
+static void look_for_filters(struct channel *c, int most)
 {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
+    if (!c->ring->sandboxed && has_more_filters(c, load(&c->ring->filters), most))
+        __atomic_store_n(&c->ring->sandboxed, 1, __ATOMIC_RELEASE);
+}
+
+/* The library asks before the program exits, from any thread. */
+static void answer_for_filters(struct channel *c)
+{
+    const uint32_t asked = load(&c->ring->filters_asked);
+    if (asked == c->ring->filters_answered)
+        return;
+    if (c->threads)
+        closedir(c->threads);
+    c->threads = NULL; /* all of them, from the first on */
+    look_for_filters(c, INT_MAX);
+    __atomic_store_n(&c->ring->filters_answered, asked, __ATOMIC_RELEASE);
 }
 
 /* Look from time to time whether the program has installed a filter; more often while it may have to wait for room. */
@@ -149,25 +172,32 @@ static void watch_sandbox(struct channel *c)
     enum { USUAL = 100, OFTEN = 10 }; /* milliseconds */
     const uint32_t used = load(&c->ring->filled) - c->ring->consumed;
     const int64_t at = now();
+    answer_for_filters(c);
     if (c->ring->sandboxed || at < c->looked + (used > c->ring->slab_count / 2 ? OFTEN : USUAL))
         return;
     c->looked = at;
-    if (has_more_filters(c, load(&c->ring->filters)))
-        __atomic_store_n(&c->ring->sandboxed, 1, __ATOMIC_RELEASE);
+    look_for_filters(c, AT_ONCE);
 }
 
-/* The library wakes this process only when there is little room left, by a system call, which a filter that was not seen yet
- * may forbid. So this process looks often enough to be there before: a program can fill half of the ring in 25 ms. */
+/* How long to sleep at most, in nanoseconds. The library wakes this process only when there is little room left, by a system
+ * call, which a filter that was not seen yet may forbid. So this process looks often enough to be there before: a program can
+ * fill half of the ring in 25 ms. A program that exits waits for an answer, which should take no large part of its time. */
+static int64_t longest_sleep(const struct channel *c)
+{
+    enum { LEAST = 250000, MOST = 10000000, PART = 16 };
+    const int64_t some = (now() - c->begun) * 1000000 / PART;
+    return some < LEAST ? LEAST : some < MOST ? some : MOST;
+}
+
 static bool wait_in_memory(struct channel *c, int milliseconds)
 {
-    enum { STEP = 10 };
     const int64_t until = now() + milliseconds;
     for (;;) {
         watch_sandbox(c);
-        const int64_t left = until - now();
+        const int64_t left = (until - now()) * 1000000, longest = longest_sleep(c);
         if (memory_has_token(c) || left <= 0)
             return memory_has_token(c);
-        const struct timespec most = {0, (left < STEP ? left : STEP) * 1000000L};
+        const struct timespec most = {0, left < longest ? left : longest};
         __atomic_store_n(&c->ring->sleeps, 1, __ATOMIC_SEQ_CST);
         const uint32_t filled = __atomic_load_n(&c->ring->filled, __ATOMIC_SEQ_CST);
         if (!memory_has_token(c))

@@ -25,7 +25,8 @@ struct channel {
     int process;    /* a pidfd of it; -1 = there is none */
     bool attached;  /* it had begun before the recording */
     DIR *threads;   /* the place of the next look at their seccomp filters; NULL = at the first thread */
-    int64_t looked; /* when it was, in milliseconds */
+    int64_t begun;  /* when the recording was begun, in milliseconds */
+    int64_t looked; /* when they were looked at last */
 };
 
 /* The program of this recording is traced through shared memory. */

@@ -134,6 +134,9 @@ struct ring_header {
     uint32_t filters;
     uint32_t
         sandboxed; /* written by the collector: 1 = it has others, so the library makes no system calls any more */
+    /* The library asks for a look at the filters, and the collector answers with the number of the latest question before
+     * its look. */
+    uint32_t filters_asked, filters_answered;
     uint32_t forks; /* written by the library: how many forks it has announced */
     uint32_t
         listening; /* written by the collector: for how many forks it has listened on their sockets so far */

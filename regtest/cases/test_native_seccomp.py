@@ -67,6 +67,14 @@ def test_filter_that_no_function_installs(options: list[str], tmp_path: Path) ->
     assert trace.ending() == "exit" and "exit status 5" in steve("info", trace.path).text
 
 
+@pytest.mark.parametrize("options", ([], ["--sample=1k"], ["--pages"]), ids=("all", "sample", "pages"))
+def test_exit_before_the_filter_is_seen(options: list[str], tmp_path: Path) -> None:
+    """The recorder makes no system calls at exit until the collector has looked for filters."""
+    trace = recorded(tmp_path / "t.ljt", "at-once", *options)
+    assert news(trace, 222) > 0 and trace.ending() == "exit"
+    assert not problems(trace)
+
+
 def test_detach_from_a_program_with_such_a_filter(tmp_path: Path) -> None:
     """The collector sees the filter. The library is not called any more; the file is complete."""
     path = tmp_path / "t.ljt"

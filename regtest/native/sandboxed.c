@@ -7,7 +7,7 @@
  * KIND: strict (read, write and exit only, by prctl), kill (the same by a filter that ends the program, by syscall), trap
  * (the filter sends SIGSYS), errno (it refuses), tsync (kill, for all of three threads), trace (a filter that ends the
  * program for ptrace only), socket (for socket only), none. And bare: kill, by an
- * instruction and not by a function of libc; it ends by _exit.
+ * instruction and not by a function of libc; it ends by _exit. At-once: the same, and it ends by exit soon after.
  *
  * The program makes blocks of 111 bytes before and of 222 bytes after that, on memory that malloc has already, and frees
  * them. Before the filter, or after it and these blocks, it writes a line and waits for one. It ends with status 5 by
@@ -116,7 +116,7 @@ static void enter(const char *kind)
         confine(SECCOMP_RET_ERRNO | 1, 0);
     else if (strcmp(kind, "tsync") == 0)
         confine(SECCOMP_RET_KILL_PROCESS, SECCOMP_FILTER_FLAG_TSYNC);
-    else if (strcmp(kind, "bare") == 0)
+    else if (strcmp(kind, "bare") == 0 || strcmp(kind, "at-once") == 0)
         confine(SECCOMP_RET_KILL_PROCESS, BARE);
     else if (strcmp(kind, "trace") == 0)
         forbid(SYS_ptrace);
@@ -153,7 +153,7 @@ int main(int argc, char **argv)
         wait_for_line();
     allocate(111);
     enter(kind);
-    for (int i = 0; i < ROUNDS; i++)
+    for (int i = 0; i < ROUNDS && strcmp(kind, "at-once") != 0; i++)
         allocate(222);
     if (strcmp(pause, "after") == 0)
         wait_for_line();
@@ -161,6 +161,8 @@ int main(int argc, char **argv)
     say("done\n");
     if (strcmp(kind, "bare") == 0)
         _exit(5);
+    if (strcmp(kind, "at-once") == 0)
+        exit(5);
     if (strcmp(kind, "strict") == 0)
         syscall(SYS_exit, 5);
     syscall(SYS_exit_group, 5);

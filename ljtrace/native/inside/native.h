@@ -70,6 +70,9 @@ static inline bool native_is_on(void)
 /* Has the program a seccomp filter that may end it for a system call of the recorder? Only while the ring is locked, or while
  * native_is_on(). */
 bool native_is_sandboxed(void);
+/* May the library make system calls now? The collector looks for filters meanwhile, for which this waits without a system
+ * call. Only while native_is_on(); the ring is not locked. */
+bool native_ring_may_call(void);
 /* Has it any filter? Only while the ring is locked. */
 bool native_ring_has_filters(void);
 /* The program is about to install a filter that permits these calls, 1; or that has failed, -1. */

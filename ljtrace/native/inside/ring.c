@@ -298,6 +298,27 @@ static bool collector_is_gone(void)
     return thread == 0 || (thread & FUTEX_OWNER_DIED);
 }
 
+static uint64_t milliseconds(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+}
+
+/* The clock is no system call on nearly all machines; a program with such a filter has its events timed by it, too. */
+bool native_ring_may_call(void)
+{
+    enum { MOST = 250 }; /* milliseconds */
+    const uint32_t asked = __atomic_add_fetch(&native_ring->filters_asked, 1, __ATOMIC_SEQ_CST);
+    const uint64_t until = milliseconds() + MOST;
+    while ((int32_t)(__atomic_load_n(&native_ring->filters_answered, __ATOMIC_ACQUIRE) - asked) < 0) {
+        if (native_is_sandboxed() || collector_is_gone() || milliseconds() > until)
+            return false;
+        __builtin_ia32_pause();
+    }
+    return !native_is_sandboxed();
+}
+
 static void wake_collector(void)
 {
     if (__atomic_load_n(&native_ring->sleeps, __ATOMIC_SEQ_CST) && !native_is_sandboxed())

@@ -24,6 +24,7 @@
 #include "ljtrace/native/inside/block_sample.h"
 #include "ljtrace/native/inside/stack_sampler.h"
 #include "ljtrace/native/inside/unseen.h"
+#include "ljtrace/native/unwind/stack_memory.h"
 #include "ljtrace/protocol/pool_settings.h"
 #include "ljtrace/protocol/table.h"
 #include "memtrace/memtrace.h"
@@ -177,15 +178,15 @@ static void report_unseen(void)
     unseen_end();
 }
 
-/* is_sure: this is no child of vfork. At _exit no system call is made, since the program may have forbidden them by a filter
- * that the collector has not seen yet. */
+/* is_sure: this is no child of vfork. The program may have forbidden system calls by a filter that the collector has not seen
+ * yet. So none is made at _exit, and at exit only when the collector has looked. */
 static void exiting(int status, bool is_sure)
 {
-    if (native_is_on() && !native_is_sandboxed()) {
+    if (native_is_on() && !native_is_sandboxed())
         lua_states_settle();
-        if (is_sure)
-            report_unseen();
-        if (is_sure && native_ring_lock()) {
+    if (is_sure && native_is_on() && native_ring_may_call()) {
+        report_unseen();
+        if (native_ring_lock()) {
             maps_look(NULL, 0);
             native_ring_unlock();
         }
@@ -357,6 +358,7 @@ static bool recording_begin(int memfd)
         return false;
     if (!(native_options.attached ? native_ring_attach(memfd) : native_ring_map(memfd) && native_ring_lock()))
         return false;
+    stack_memory_from((uint64_t)(uintptr_t)__builtin_frame_address(0)); /* while system calls are permitted */
     alloc_patch_prefixes();
     native_events_restart();
     native_resizes_anew();
