@@ -184,7 +184,7 @@ static void watch_sandbox(struct channel *c)
  * fill half of the ring in 25 ms. A program that exits waits for an answer, which should take no large part of its time. */
 static int64_t longest_sleep(const struct channel *c)
 {
-    enum { LEAST = 250000, MOST = 10000000, PART = 16 };
+    enum { LEAST = 250000, MOST = 10000000, PART = 32 };
     const int64_t some = (now() - c->begun) * 1000000 / PART;
     return some < LEAST ? LEAST : some < MOST ? some : MOST;
 }
