@@ -49,7 +49,7 @@ static FILE *open_proc(pid_t pid, const char *name)
 
 /* -- the state of the process -- */
 
-/* The letter of the state of a process, as in ps: `Z` for a zombie; 0 = it does not exist. */
+/* The letter of the state of a process, as in ps: `Z` for a zombie; 0 = it does not exist, or that cannot be read. */
 static char state_of(pid_t pid)
 {
     char text[512] = "";
@@ -64,7 +64,9 @@ static char state_of(pid_t pid)
 bool target_lives(pid_t pid)
 {
     const char state = state_of(pid);
-    return state && state != 'Z' && state != 'X';
+    if (!state) /* it does not exist, or its file cannot be opened: too many are open */
+        return kill(pid, 0) == 0 || errno == EPERM;
+    return state != 'Z' && state != 'X';
 }
 
 size_t target_threads(const struct target *t, pid_t *to, size_t most)
