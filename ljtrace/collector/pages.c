@@ -230,6 +230,17 @@ static void take_sum(struct mt_mapping *m, const char *line)
         m->flags |= MT_MAPPING_HUGETLB;
 }
 
+/* The kernel writes the file in pieces. A mapping that grows between two of them is there again, with its new end: what was
+ * read before is replaced. Of one that begins before that, the rest is cut off. */
+static void forget_from(struct pages *p, uint64_t start)
+{
+    while (p->count && p->seen[p->count - 1].is.start >= start)
+        p->count--;
+    struct mt_mapping *last = p->count ? &p->seen[p->count - 1].is : NULL;
+    if (last && last->start + last->size > start)
+        last->size = start - last->start;
+}
+
 /* Read all mappings. Returns false if that is not possible. */
 static bool read_mappings(struct pages *p)
 {
@@ -247,6 +258,7 @@ static bool read_mappings(struct pages *p)
     while ((n = getline(&line, &room, file)) > 0) {
         line[n - 1] = line[n - 1] == '\n' ? 0 : line[n - 1];
         if (begins_mapping(line, &s, &name)) {
+            forget_from(p, s.is.start);
             last = add(p, &s);
             last->name = add_name(p, name);
         } else if (last)

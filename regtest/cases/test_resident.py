@@ -24,6 +24,12 @@ PROGRAMS = {
     "nvim": ("nvim", "--headless", "-u", "NONE", "-c", "call append(0, range(1, 20000))", "-c", "qa!"),
     "luajit": ("luajit", "-e", "local t = {} for i = 1, 1e5 do t[i] = {i} end"),
 }
+# blocks of libc's heap, which is one mapping that becomes larger
+GROWS = """
+local ffi = require "ffi"
+ffi.cdef "void *malloc(size_t n); void *memset(void *to, int value, size_t n);"
+for i = 1, 600000 do ffi.C.memset(ffi.C.malloc(200), 1, 200) end
+"""
 
 
 def look(trace: Trace, *options: str) -> dict:
@@ -139,6 +145,22 @@ def test_times_and_forks(tmp_path: Path) -> None:
         assert [row["reason"] for row in looks].count("first") == 1
         assert "time" in [row["reason"] for row in looks]
         check_sum(look(Trace(path, done), "--at", str(len(looks))))
+
+
+def test_heap_that_grows_during_a_look(tmp_path: Path) -> None:
+    """The kernel reports a mapping again that has grown meanwhile. It counts once."""
+    trace = natively(tmp_path / "t.ljt", ["luajit", "-joff", "-e", GROWS], "--pages=10ms")
+    assert trace.run.status == 0, trace.run.complaint
+    reader = Reader(str(trace.path))
+    for _ in reader.batches():
+        pass
+    looks = reader.pages()
+    assert len(looks) > 5
+    for each in looks:
+        rss = sum(mapping.rss for mapping in each.mappings)
+        assert 0.98 * each.before - MB <= rss <= 1.02 * each.after + MB
+        for one, next_one in zip(each.mappings, each.mappings[1:]):
+            assert one.start + one.size <= next_one.start
 
 
 def test_attach(tmp_path: Path) -> None:
