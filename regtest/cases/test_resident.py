@@ -24,12 +24,6 @@ PROGRAMS = {
     "nvim": ("nvim", "--headless", "-u", "NONE", "-c", "call append(0, range(1, 20000))", "-c", "qa!"),
     "luajit": ("luajit", "-e", "local t = {} for i = 1, 1e5 do t[i] = {i} end"),
 }
-# blocks of libc's heap, which is one mapping that becomes larger
-GROWS = """
-local ffi = require "ffi"
-ffi.cdef "void *malloc(size_t n); void *memset(void *to, int value, size_t n);"
-for i = 1, 600000 do ffi.C.memset(ffi.C.malloc(200), 1, 200) end
-"""
 
 
 def look(trace: Trace, *options: str) -> dict:
@@ -149,7 +143,7 @@ def test_times_and_forks(tmp_path: Path) -> None:
 
 def test_heap_that_grows_during_a_look(tmp_path: Path) -> None:
     """The kernel reports a mapping again that has grown meanwhile. It counts once."""
-    trace = natively(tmp_path / "t.ljt", ["luajit", "-joff", "-e", GROWS], "--pages=10ms")
+    trace = natively(tmp_path / "t.ljt", [RESIDENT, "grows"], "--pages=10ms")
     assert trace.run.status == 0, trace.run.complaint
     reader = Reader(str(trace.path))
     for _ in reader.batches():

@@ -1,6 +1,6 @@
 /* resident.c - memory of all kinds, for the case test_resident: what it prints is what should be found.
  *
- *     resident parts FILE | kept | arenas | maps | wait
+ *     resident parts FILE | kept | arenas | maps | wait | grows
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
@@ -180,6 +180,15 @@ static int maps(void)
     return 0;
 }
 
+/* The heap becomes larger all the time. */
+static int grows(void)
+{
+    enum { STEP = 16 * PAGE, STEPS = 6000 };
+    for (int i = 0; i < STEPS; i++)
+        memset(sbrk(STEP), 1, STEP);
+    return 0;
+}
+
 int main(int argc, char **argv)
 {
     const char *what = argc > 1 ? argv[1] : "";
@@ -191,6 +200,8 @@ int main(int argc, char **argv)
         return arenas();
     if (strcmp(what, "maps") == 0)
         return maps();
+    if (strcmp(what, "grows") == 0)
+        return grows();
     if (strcmp(what, "wait") == 0) {
         char *older = filled(PICTURE);
         puts("ready");
@@ -202,6 +213,6 @@ int main(int argc, char **argv)
         getchar();
         return older[1] + newer[1] - 2;
     }
-    fprintf(stderr, "usage: resident parts FILE | kept | arenas | maps | wait\n");
+    fprintf(stderr, "usage: resident parts FILE | kept | arenas | maps | wait | grows\n");
     return 2;
 }
