@@ -4,7 +4,7 @@ SPDX-License-Identifier: GPL-2.0-or-later
 """
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
@@ -49,7 +49,8 @@ class Slots:
             return
         slots = events["slot"]
         if (most := int(slots.max()) + 1) > len(self.table):
-            self.table = np.concatenate((self.table, np.zeros(max(most - len(self.table), 1024), self.table.dtype)))
+            more = max(most - len(self.table), len(self.table) // 2, 1024)
+            self.table = np.concatenate((self.table, np.zeros(more, self.table.dtype)))
         news = events[events["kind"] == NEW]
         self.table["stack"][news["slot"]] = news["ref"]  # of equal slots, the last value stays
         last = len(slots) - 1 - np.unique(slots[::-1], return_index=True)[1]
@@ -76,15 +77,32 @@ class Slots:
 def live_at(trace: Trace, time: int, tick: Callable[[int, int], None]) -> LiveBlocks:
     """Read a trace to its end; the blocks that are live at a time. tick(done, total), in bytes, is called from time to
     time."""
+    (live,) = live_at_times(trace, [time], tick)
+    return live
+
+
+def live_at_times(trace: Trace, times: list[int], tick: Callable[[int, int], None]) -> Iterator[LiveBlocks]:
+    """The same for each of several times, of which none is before another one that precedes it. One walk over the trace
+    finds all."""
     import numpy as np
 
     from steve.trace._memtrace import FREE, NEW, RESIZE
 
-    slots = Slots()
+    slots, reached, latest = Slots(), 0, 0
     trace.pass_accesses()
     for batch in trace.batches():
         tick(*trace.progress())
         kinds = batch["kind"]
-        chosen = (kinds == NEW) | (kinds == FREE) | (kinds == RESIZE)
-        slots.feed(batch[chosen & (batch["time"] <= np.uint64(time))])
-    return slots.blocks()
+        batch = batch[(kinds == NEW) | (kinds == FREE) | (kinds == RESIZE)]
+        when = np.maximum.accumulate(np.append(np.uint64(latest), batch["time"]))[1:]
+        latest, first = int(when[-1]) if len(when) else latest, 0
+        while reached < len(times):
+            end = int(np.searchsorted(when, np.uint64(times[reached]), "right"))
+            slots.feed(batch[first:end])
+            first = end
+            if end == len(batch):
+                break  # the next batch may have more of this time
+            yield slots.blocks()
+            reached += 1
+    for _ in times[reached:]:
+        yield slots.blocks()

@@ -69,7 +69,10 @@ def below(ranges: Ranges, at: np.ndarray) -> np.ndarray:
 
 
 def covered(ranges: Ranges, by: Ranges) -> np.ndarray:
-    """How many bytes of each range are in the ranges `by`."""
+    """How many bytes of each range are in the ranges `by`. Takes no longer if there are many of these elsewhere."""
+    if not len(ranges):
+        return below(by, ranges.ends)
+    by = clipped(by, int(ranges.starts[0]), int(ranges.ends[-1]))
     return below(by, ranges.ends) - below(by, ranges.starts)
 
 
