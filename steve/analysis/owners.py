@@ -40,6 +40,19 @@ LIVE, FREE, LUA, OWN, FILES, STACKS, LIBRARIES, JIT, RECORDER, OTHER, CHANGED = 
     "other",
     "changed",
 )
+TITLES = {
+    LIVE: "live blocks",
+    FREE: "free in the allocator",
+    LUA: "free in LuaJIT's allocator",
+    OWN: "mapped by the program itself",
+    FILES: "mapped files and shared memory",
+    STACKS: "stacks",
+    LIBRARIES: "code and data of libraries",
+    JIT: "machine code made at run time",
+    RECORDER: "the recorder",
+    OTHER: "private memory of unknown owner",
+    CHANGED: "changed while it was read",
+}
 ARENA = 64 << 20  # bytes, and alignment, of a heap of an arena of glibc
 BEFORE_BLOCK = 8  # bytes of glibc's before a block that are in use as long as it is
 ARENA_HEAD, HEAP_HEAD = 2304, 656  # bytes of glibc's own at the beginning of an arena, and of the heap
@@ -317,7 +330,8 @@ class Finder:
         self.block_pages = np.unique(np.concatenate((live.addr & mask, last & mask)))  # where blocks begin or end
         self._free_pages: list[tuple[np.ndarray, np.ndarray]] = []
 
-    def find(self) -> Owners:
+    def find(self, by_block: bool = True) -> Owners:
+        """by_block: also find what depends on single blocks, `pinned` and `live_resident`."""
         found = Owners(self.pages)
         ranges: dict[int, tuple[Ranges, Ranges]] = {}
         resident: list[Ranges] = []
@@ -332,7 +346,8 @@ class Finder:
                 found.parts.append(Owned(part, number, mapping.rss if part.start == mapping.start else 0, 0, 0))
             elif here.bytes:
                 found.parts.append(self._owned(part, number, here, shared))
-        self._by_block(found, resident)
+        if by_block:
+            self._by_block(found, resident)
         return found
 
     def _compare(self, found: Owners, mapping: Mapping, here: Ranges) -> None:
@@ -396,16 +411,3 @@ class Finder:
             here = np.minimum(end, pages + page) - np.maximum(addr, pages)
             share = np.where(known, free[i] * (here / np.maximum(page - free[i], np.uint64(1))), 0.0)
             found.pinned[which] += share
-
-
-def chosen(looks: list[Pages], at: str) -> Pages | None:
-    """The look that --at names: "peak", the one with the most resident bytes; "end", the last one; a number from 1 on;
-    or the name of a mark, of which the last look counts. None: there is no such look."""
-    if at == "peak":
-        return max(looks, key=lambda look: sum(mapping.rss for mapping in look.mappings), default=None)
-    if at == "end":
-        return looks[-1] if looks else None
-    named = [look for look in looks if look.reason == "mark" and look.name == at]
-    if named:
-        return named[-1]
-    return looks[int(at) - 1] if at.isdecimal() and 1 <= int(at) <= len(looks) else None

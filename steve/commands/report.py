@@ -139,6 +139,7 @@ def _as_json(data: Any) -> dict[str, Any]:
             for f in findings(data)
         ],
         "not_judged": data.not_judged,
+        **({} if data.resident is None else {"resident": data.resident}),
         "lifetimes": {
             "blocks": data.map_blocks.sum(axis=0).tolist(),
             "bytes": data.map_bytes.sum(axis=0).tolist(),

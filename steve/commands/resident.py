@@ -12,8 +12,20 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from steve.analysis import live_at, owners
-from steve.analysis.owners import CHANGED, FILES, FREE, JIT, LIBRARIES, LIVE, LUA, OTHER, OWN, RECORDER, STACKS, Owners
+from steve.analysis import live_at, looks, owners
+from steve.analysis.owners import (
+    CHANGED,
+    FILES,
+    FREE,
+    LIBRARIES,
+    LIVE,
+    LUA,
+    OWN,
+    RECORDER,
+    STACKS,
+    TITLES,
+    Owners,
+)
 from steve.system.errors import SteveError, UsageError
 from steve.system.output import Output
 from steve.terminal import listing
@@ -83,19 +95,6 @@ OF_LOOK = (
 )
 COLUMNS = {"kind": OF_KIND, "mapping": OF_MAPPING, "site": OF_SITE, "library": OF_LIBRARY, "look": OF_LOOK}
 ORDERS = {"kind": None, "mapping": "rss", "site": "bytes", "library": "bytes", "look": None}
-TITLES = {
-    LIVE: "live blocks",
-    FREE: "free in the allocator",
-    LUA: "free in LuaJIT's allocator",
-    OWN: "mapped by the program itself",
-    FILES: "mapped files and shared memory",
-    STACKS: "stacks",
-    LIBRARIES: "code and data of libraries",
-    JIT: "machine code made at run time",
-    RECORDER: "the recorder",
-    OTHER: "private memory of unknown owner",
-    CHANGED: "changed while it was read",
-}
 EXAMPLES = f"""\
 `ljtrace run --pages` and `ljtrace attach --pages` look at the pages of the process from time to time: first, when a
 tenth more memory is resident than at any look before, at marks, and at the end. This command shows one of these looks.
@@ -348,9 +347,9 @@ def sums_of(pages: Pages) -> dict[str, int]:
     return {name: sum(getattr(mapping, name) for mapping in pages.mappings) for name in ("rss", "pss", "swap", "huge")}
 
 
-def looks_of(looks: list[Pages]) -> list[dict]:
+def looks_of(every: list[Pages]) -> list[dict]:
     found = []
-    for number, pages in enumerate(looks, 1):
+    for number, pages in enumerate(every, 1):
         sums = sums_of(pages)
         del sums["huge"]
         found.append(
@@ -493,22 +492,17 @@ def run(args: argparse.Namespace) -> int:
     trace = source.open_trace(args)
     with Progress(NAME, args.quiet) as progress:
         trace.skim(progress)
-    looks = [pages for pages in trace.pages() if pages.complete]
-    if not looks:
+    every = looks.of_trace(trace)
+    if not every:
         return without_pages(trace, args)
     if args.by == "look":
-        write(args, {"file": trace.name, "by": args.by}, looks_of(looks), f"{trace.name}: looks at its pages", [])
+        write(args, {"file": trace.name, "by": args.by}, looks_of(every), f"{trace.name}: looks at its pages", [])
         return source.verdict(NAME, trace)
-    pages = owners.chosen(looks, args.at)
-    if pages is None:
-        marks = ", ".join(dict.fromkeys(look.name for look in looks if look.name))
-        raise UsageError(
-            f"--at {args.at}: there is no such look; there are {counted(len(looks), 'look')} (--by look), "
-            f"{f'with the marks {marks}' if marks else 'none of them at a mark'}"
-        )
+    number = looks.number_of(every, args.at)
+    pages = every[number - 1]
     live = read_live(args, pages.time)
     found = owners.Finder(trace, pages, live).find()
     view = View(trace, found, live, args)
-    facts = facts_of(trace, found, looks.index(pages) + 1, args)
+    facts = facts_of(trace, found, number, args)
     write(args, facts, view.rows(), title_of(facts), remarks_of(trace, view, facts) if args.by == "kind" else [])
     return source.verdict(NAME, trace)

@@ -30,7 +30,7 @@ from steve.system.samples import VARIANCE, Sample, variance
 from steve.system.errors import TraceError
 from steve.terminal.tables import StackText, times, told_apart
 from steve.analysis.rules import CHURN, DEFAULTS, LEAKED, PINNED_PAGES, RULES, limits, site_limits
-from steve.report import line_work
+from steve.report import line_work, resident
 from steve.report.sources import Sources
 from steve.report.windows import NAME_LIMIT, Cells, Kept, clean, explorable, heap_name, timeline_of
 from steve.trace import missing
@@ -125,6 +125,8 @@ class TraceData:
     time_unit: str
     accesses: bool
     problem: TraceError | None
+    resident: dict[str, Any] | None = None
+    """of steve.report.resident."""
 
     @property
     def command(self) -> str:
@@ -446,12 +448,16 @@ def _described(chosen: Blocks, analysis: ReportAnalysis, sites: int, with_source
     del tallies  # which are long
     sources = _sources(chosen) if with_source else None
     runtime = Runtime(trace)
+    over_time = resident.resident_over_time(chosen)
+    times = summed_timeline["times"]
+    if times and over_time and over_time["time"]:  # the axis has the looks after the last operation
+        times[-1] = max(times[-1], over_time["time"][-1])
     data, line_rows, kept = explorable(
         trace,
         chosen.places,
         cells,
         summed_timeline,
-        course_of(chosen, analysis, timeline),
+        course_of(chosen, analysis, timeline) | ({"resident": over_time} if over_time else {}),
         marks,
         unread,
         sources,
@@ -495,6 +501,7 @@ def _described(chosen: Blocks, analysis: ReportAnalysis, sites: int, with_source
         time_unit=time_unit(trace),
         accesses=accesses,
         problem=trace.problem,
+        resident=over_time,
     )
 
 

@@ -12,6 +12,7 @@ import { fitting } from "../report/page/flame";
 import { bytesText, noun, shareText, timeText } from "../report/page/format";
 import {liveByRow, masked, maskOf, mayLack, METRICS, sumsByGroup, total, totalsOf} from "../report/page/query";
 import { binAt, momentText } from "../report/page/pointer";
+import { largest, nearest } from "../report/page/resident_data";
 import { rowsOf } from "../report/page/rollups";
 import { fromFragment, initialState, toFragment } from "../report/page/state";
 import { sorted } from "../report/page/table";
@@ -262,4 +263,12 @@ test("changes: the largest come first, and the widths are the larger of both", (
 
 test("times", () => {
   assert.deepEqual([0, 999, 1500, 2.5e6, 1.25e9, 6e10].map(timeText), ["0", "999 ns", "1.50 µs", "2.50 ms", "1.25 s", "60.0 s"]);
+});
+
+test("looks at the resident memory", () => {
+  assert.deepEqual([0, 4, 6, 100].map(to => nearest([1, 5, 9], to)), [0, 1, 1, 2]);
+  assert.equal(nearest([], 3), -1);
+  assert.equal(largest([1, 5, 9], [10, 30, 20], 0, 9), 1);
+  assert.equal(largest([1, 5, 9], [10, 30, 20], 6, 9), 2);
+  assert.equal(largest([1, 5, 9], [10, 30, 20], 6, 8), -1);
 });

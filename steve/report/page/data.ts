@@ -4,6 +4,7 @@
 // other, as varints. The columns have one number for each cell: the difference of its group to that of the cell before, the
 // bin in which the blocks were made, the number of bins from there to the bin in which something happened, the sums that
 // SUMS names, and those of AFTER. SPDX-License-Identifier: GPL-2.0-or-later
+import type { Resident } from "./resident_data";
 
 export const SUMS = ["news", "allocated", "frees", "freed", "reads", "writes", "bytesRead", "bytesWritten"] as const;
 export type Sum = typeof SUMS[number];
@@ -48,6 +49,8 @@ interface Head {
   collected: number[];
   /** Operations, and nanoseconds of the wall clock at their end; empty if the trace has no clock. */
   clock: [number[], number[]];
+  /** What was resident, of a trace that has looks at it. */
+  resident?: Resident;
   nodes: { parent: number[]; frame: number[]; own: number[]; unread: number[] };
   /** What the times of the timeline count: "instructions", "nanoseconds" or "events". */
   timeUnit: string;

@@ -33,7 +33,9 @@ export class Pointer {
   private readonly text = byId("explore-pointer");
   private readonly line = shape("line", { class: "x-pointer", visibility: "hidden" });
 
-  constructor(private readonly data: Data, svg: SVGSVGElement, operationAt: (pixel: number) => number | null) {
+  /** pointed: is called with the operation, null if the mouse is elsewhere. */
+  constructor(private readonly data: Data, svg: SVGSVGElement, operationAt: (pixel: number) => number | null,
+    private readonly pointed: (operation: number | null) => void) {
     svg.addEventListener("pointermove", event => {
       const pixel = event.clientX - svg.getBoundingClientRect().left, operation = operationAt(pixel);
       if (operation === null) this.hide();
@@ -53,10 +55,12 @@ export class Pointer {
     for (const name of ["x1", "x2"]) this.line.setAttribute(name, pixel.toFixed(1));
     this.line.setAttribute("visibility", "visible");
     this.text.textContent = momentText(this.data, operation);
+    this.pointed(operation);
   }
 
   private hide(): void {
     this.line.setAttribute("visibility", "hidden");
     this.text.textContent = "";
+    this.pointed(null);
   }
 }

@@ -16,6 +16,8 @@ import { bytesText, countText, exactText, timeText } from "./format";
 import { Pointer } from "./pointer";
 import type { Window } from "./query";
 import { liveByRow, overTime, peakBin } from "./query";
+import type { ResidentPicture } from "./resident";
+import { residentPicture } from "./resident";
 import { rowText } from "./rollups";
 import type { Axis, Split, State } from "./state";
 
@@ -73,6 +75,8 @@ export class Timeline {
   private drawing = false;
   private readonly ends: number[];
   private readonly collects: boolean;
+  private readonly resident: ResidentPicture | null;
+  private readonly top: number; // of the live bytes
   private height = 0;
 
   /** chosen: a window was chosen; moved: another part of the axis. */
@@ -83,6 +87,8 @@ export class Timeline {
     this.mask = new Uint8Array(data.groups.node.length).fill(1);
     this.ends = Array.from({ length: data.bins }, (_, i) => Math.min((i + 1) * data.width, data.operations));
     this.collects = data.collected.some(value => value > 0);
+    this.resident = residentPicture(data);
+    this.top = TOP + (this.resident?.height ?? 0);
     for (const slider of [this.from, this.to]) slider.max = String(data.bins);
     this.from.addEventListener("input", () => {
       const first = Math.min(Number(this.from.value), data.bins - 1);
@@ -92,7 +98,8 @@ export class Timeline {
       const last = Math.max(Number(this.to.value), 1);
       this.choose({ first: Math.min(this.window.first, last - 1), last }, "sliding");
     });
-    this.pointer = new Pointer(data, this.svg, pixel => this.isWithin(pixel) ? Math.min(this.operationAt(pixel), data.operations) : null);
+    this.pointer = new Pointer(data, this.svg, pixel => this.isWithin(pixel) ? Math.min(this.operationAt(pixel), data.operations) : null,
+      operation => this.resident?.point(operation));
     this.svg.addEventListener("wheel", event => this.wheel(event), { passive: false });
     for (const [name, move] of [["in", () => this.zoom(1 / ZOOM)], ["out", () => this.zoom(ZOOM)], ["left", () => this.pan(-STEP)],
       ["right", () => this.pan(STEP)], ["fit", () => this.fit()]] as const)
@@ -183,6 +190,7 @@ export class Timeline {
     this.mask = mask;
     this.bands = this.split === "none" ? new Map<number, Float64Array>() : liveByRow(this.data, mask, this.split, BANDS);
     this.showKey();
+    this.resident?.choose(this.operationOf(this.window.first), this.operationOf(this.window.last));
     this.draw();
   }
 
@@ -197,7 +205,7 @@ export class Timeline {
   private draw(): void {
     const width = (this.svg.parentElement as Element).clientWidth;
     if (width < 50) return;
-    this.height = TOP + CURVE + GAP + RATE + (this.collects ? GAP / 2 + STRIP : 0) + AXIS;
+    this.height = this.top + CURVE + GAP + RATE + (this.collects ? GAP / 2 + STRIP : 0) + AXIS;
     const whole = this.height + (width < NARROW ? LINE : 0);
     this.svg.setAttribute("viewBox", `0 0 ${width} ${whole}`);
     this.svg.setAttribute("width", String(width));
@@ -207,8 +215,8 @@ export class Timeline {
     this.scale = scaleLinear().domain([begin, Math.max(end, begin + 1e-9)]).range([LEFT, width - RIGHT]);
     const inner = width - LEFT - RIGHT; // what is drawn in this part is cut at its borders
     const area = shape("svg", { x: LEFT, y: 0, width: inner, height: this.height, viewBox: `${LEFT} 0 ${inner} ${this.height}` });
-    area.append(...this.curves(), ...this.rates(), ...this.collections(), ...this.marks());
-    this.svg.replaceChildren(area, ...this.captions(), ...this.axis(width), this.brush(width), ...this.markSigns(), ...this.peak(), ...this.markLabels(width),
+    area.append(...this.resident?.drawn(this.x, TOP, from, to) ?? [], ...this.curves(), ...this.rates(), ...this.collections(), ...this.marks());
+    this.svg.replaceChildren(area, ...this.captions(), ...this.resident?.captions(LEFT, TOP, from, to) ?? [], ...this.axis(width), this.brush(width), ...this.markSigns(), ...this.peak(), ...this.markLabels(width),
       this.pointer.drawn(TOP, this.height - AXIS));
     for (const name of ["out", "left", "right"])
       byId<HTMLButtonElement>(`explore-zoom-${name}`).disabled = this.shown.last - this.shown.first === this.data.bins;
@@ -256,25 +264,25 @@ export class Timeline {
   /** The scale of the live bytes. */
   private y(): Linear {
     const { ends, bytes } = this.data.timeline;
-    return scaleLinear().domain([0, this.most(ends, bytes)]).range([TOP + CURVE, TOP]);
+    return scaleLinear().domain([0, this.most(ends, bytes)]).range([this.top + CURVE, this.top]);
   }
 
   private captions(): SVGElement[] {
     const { ends, bytes } = this.data.timeline, beside = { x: LEFT - 6, "text-anchor": "end" };
-    const found = [shape("text", { ...beside, y: TOP + 9 }, bytesText(this.most(ends, bytes))),
-      shape("text", { ...beside, y: TOP + CURVE }, "0 B"), shape("text", { x: LEFT, y: TOP - 9 }, "live bytes"),
-      shape("text", { ...beside, y: TOP + CURVE + GAP + RATE / 2 + 4 }, "allocated")];
+    const found = [shape("text", { ...beside, y: this.top + 9 }, bytesText(this.most(ends, bytes))),
+      shape("text", { ...beside, y: this.top + CURVE }, "0 B"), shape("text", { x: LEFT, y: this.top - 9 }, "live bytes"),
+      shape("text", { ...beside, y: this.top + CURVE + GAP + RATE / 2 + 4 }, "allocated")];
     return this.collects ? [...found, shape("text", { ...beside, y: this.topOfStrip() + STRIP - 2 }, "GC")] : found;
   }
 
   private rates(): SVGElement[] {
-    const { allocated } = overTime(this.data, this.mask), base = TOP + CURVE + GAP + RATE;
+    const { allocated } = overTime(this.data, this.mask), base = this.top + CURVE + GAP + RATE;
     const y = scaleLinear().domain([0, this.most(this.ends, allocated)]).range([base, base - RATE]);
     return [shape("path", { class: "x-rate", d: steps(this.ends, allocated, this.x, y) })];
   }
 
   private topOfStrip(): number {
-    return TOP + CURVE + GAP + RATE + GAP / 2;
+    return this.top + CURVE + GAP + RATE + GAP / 2;
   }
 
   /** A strip that is the darker, the larger the share of the garbage collection is. */
