@@ -2,6 +2,7 @@
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """
+import json
 import os
 import re
 import shutil
@@ -12,7 +13,7 @@ from typing import Iterator, Sequence
 
 import pytest
 
-from support import recorder, run, started, wait_for
+from support import NATIVE, native, recorder, run, started, steve, wait_for
 
 PROGRAM = """\
 local kept = {}
@@ -121,6 +122,9 @@ def check_screen(lines: list[str], size: tuple[int, int]) -> None:
     assert len(lines) == height and lines[-1].startswith(KEYS)
     assert re.search(r"(recording|paused|ended)  [\d,.]+ s$", lines[0]) and len(lines[0]) == width
     assert lines[1].startswith("live ") and lines[4].startswith("threads 1: #1 ")
+    (resident,) = (line for line in lines if line.startswith("resident "))
+    parts = r"resident [\d.]+ MiB(: live <= .*, recorder >= .*, rest about .* [KM]iB|, with Valgrind .* not known)"
+    assert re.fullmatch(parts, resident), resident
     heads = [i for i, line in enumerate(lines) if "allocs" in line and "live" in line and "rate" in line]
     if heads and "bytes" not in lines[heads[0]]:
         end = re.search("(line|function)", lines[heads[0]])
@@ -139,3 +143,23 @@ def test_by_process_id(tmp_path: Path) -> None:
         assert (
             "grow.lua" in text.splitlines()[0] and "recording" in text.splitlines()[0] and "keep (grow.lua:2)" in text
         )
+
+
+def test_resident_memory(tmp_path: Path) -> None:
+    """As the kernel has it; the recorder's part as a look of --pages has it."""
+    path = tmp_path / "t.ljt"
+    with started(
+        [*native(path, "--pages=100ms"), NATIVE / "resident", "wait"], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as process:
+        assert process.stdout and process.stdout.readline() == b"ready\n"
+        facts = json.loads(run(["steve", "info", "--json", path]).text)["recording"]
+        wait_for(lambda: len(json.loads(steve("resident", path, "--json", "--by", "look").text)["rows"]) > 3, "looks")
+        text = run(["steve", "top", "--once", path]).text
+        found = re.search(r"^resident ([\d.]+) MiB: live <= .* recorder ([\d.]+) MiB, rest >= .*$", text, re.M)
+        assert found, text
+        status = Path(f"/proc/{facts['pid']}/status").read_text()
+        rss = re.search(r"VmRSS:\s+(\d+) kB", status)
+        assert rss and abs(float(found[1]) - int(rss[1]) / 1024) < 0.2
+        rows = json.loads(steve("resident", path, "--json", "--at", "end").text)["rows"]
+        (recorder,) = (row["bytes"] for row in rows if row["kind"] == "recorder")
+        assert abs(float(found[2]) - recorder / (1 << 20)) < 0.5

@@ -133,6 +133,12 @@ def is_recorders(name: str) -> bool:
     return any(part in os.path.basename(name) for part in RECORDERS)
 
 
+def is_from_recorder(trace: Trace, stack: int) -> bool:
+    """Is a region with this stack the recorder's?"""
+    frames = trace.stack_frames(stack)
+    return len(frames) == 1 and frames[0].function == FROM_RECORDER
+
+
 class Layout:
     """Divides the mappings of a look into parts."""
 
@@ -143,16 +149,9 @@ class Layout:
         self.live = live
         self.lua = {heap for heap in live.used if (known := trace.heap(heap)) is not None and known.kind == "lua"}
         self.regions = sorted(pages.regions)
-        self.recorders = {
-            region.stack for region in pages.regions if self._is_recorders(trace.stack_frames(region.stack))
-        }
-        self.callers = {
-            stack: (known[0] if (known := trace.stack(stack)) else 0) for stack in {r.stack for r in pages.regions}
-        }
-
-    @staticmethod
-    def _is_recorders(frames: list) -> bool:
-        return len(frames) == 1 and frames[0].function == FROM_RECORDER
+        stacks = {region.stack for region in pages.regions}
+        self.recorders = {stack for stack in stacks if is_from_recorder(trace, stack)}
+        self.callers = {stack: (known[0] if (known := trace.stack(stack)) else 0) for stack in stacks}
 
     def heaps_in(self, start: int, end: int) -> tuple[int, ...]:
         """The heaps of which blocks ever began between two addresses; a granule at an edge counts."""

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from steve.live.resident import Resident
 from steve.live.trace import LiveTrace
 from steve.live.view import METRICS, Metric, View
 from steve.terminal.tables import in_locale, number, printable, size
@@ -73,6 +74,20 @@ def duration(nanoseconds: int) -> str:
     return f"{nanoseconds / 1e9:,.1f} s"
 
 
+def resident_text(found: Resident, live: int, is_sample: bool) -> str:
+    """What is resident of the process, and what is known of its parts. live: bytes of live blocks, of which a part need not be
+    resident; is_sample: they are an estimate."""
+    text = f"resident {size(found.resident)}"
+    if found.recorder is None:
+        return f"{text}, with Valgrind and the recorder; the parts are not known"
+    rest = size(max(found.resident - live - found.recorder, 0))
+    return (
+        f"{text}: live {'about' if is_sample else '<='} {size(min(live, found.resident))}, "
+        f"recorder {'' if found.is_all else '>= '}{size(found.recorder)}, "
+        f"rest {'>=' if found.is_all and not is_sample else 'about'} {rest}"
+    )
+
+
 class Screen:
     """Draws a trace."""
 
@@ -123,6 +138,8 @@ class Screen:
         ]
         if states:
             lines.append(Line(f"states  {joined(states, width - 8)}"))
+        if (resident := self.live.resident()) is not None:
+            lines.append(Line(cut(resident_text(resident, now.live, bool(self.live.trace.sample)), width)))
         return [*lines, Line("")]
 
     def _table(self, view: View, width: int, rows: int) -> list[Line]:

@@ -14,7 +14,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from steve.analysis.owners import is_from_recorder
 from steve.kernels._holdings import Activity, Holdings
+from steve.live.resident import Process, Range, Resident
 from steve.live.view import METRICS
 from steve.system.errors import SteveError, TraceError
 from steve.trace._memtrace import VM_NAMES, Trace
@@ -62,6 +64,9 @@ class LiveTrace:
         self.points: list[tuple[int, int]] = [(0, 0)]  # time, live bytes
         self._before: np.ndarray | None = None  # bytes by stack when rows() was last called
         self._then = 0  # the nanoseconds then
+        self._process: Process | None = None
+        self._looks = 0  # of which it is known what the recorder had mapped
+        self._of_recorder: list[Range] = []
 
     def read_on(self, deadline: float) -> bool:
         """Read what was written, until a time of time.monotonic(). Returns True if there is more already."""
@@ -114,6 +119,22 @@ class LiveTrace:
             [(thread, size) for thread, size in allocated if thread],
             sorted(states, key=lambda each: -each[1]) if shares[1:].any() else [],
         )
+
+    def resident(self) -> Resident | None:
+        """What is resident of the process now; None: it has ended, or /proc does not say it."""
+        info = self.trace.info()
+        if self.complete or not info.get("pid", "").isdecimal():
+            return None
+        if self._process is None:
+            self._process = Process(int(info["pid"]), info.get("recorder") == "native")
+        if looks := self.trace.pages(self._looks):
+            self._looks += len(looks)
+            self._of_recorder = [
+                (region.start, region.start + region.size)
+                for region in looks[-1].regions
+                if is_from_recorder(self.trace, region.stack)
+            ]
+        return self._process.resident(self._of_recorder)
 
     def rows(self, by: str, short: bool) -> list[Row]:
         """A row for each line, function... as `by` says (steve.trace.rollups.BY), that has any value."""

@@ -5,6 +5,7 @@ SPDX-License-Identifier: GPL-2.0-or-later
 """
 import fcntl
 import json
+import os
 from pathlib import Path
 from collections.abc import Callable
 from typing import Any
@@ -13,7 +14,8 @@ import pytest
 from rich.cells import cell_len
 
 from steve.live.keyboard import pressed
-from steve.live.screen import BARS, Screen, joined, plain, sparkline
+from steve.live.resident import Process, Resident
+from steve.live.screen import BARS, Screen, joined, plain, resident_text, sparkline
 from steve.live.trace import LiveTrace, trace_of
 from steve.live.view import METRICS, ROWS, View
 from steve.system.errors import SteveError
@@ -169,3 +171,46 @@ def test_wrong_usage(steve: Any, trace: Callable, tmp_path: Path) -> None:
 def test_plain_text_has_no_blanks_at_ends(live: LiveTrace) -> None:
     text = plain(Screen(live).lines(View("line", "live", False), 100, None))
     assert all(line == line.rstrip() for line in text.splitlines())
+
+
+@pytest.mark.parametrize(
+    ("found", "live", "is_sample", "text"),
+    (
+        (
+            Resident(9000, 1000, True),
+            2000,
+            False,
+            "resident 8.8 KiB: live <= 2.0 KiB, recorder 1000 B, rest >= 5.9 KiB",
+        ),
+        (
+            Resident(9000, 1000, False),
+            2000,
+            False,
+            "resident 8.8 KiB: live <= 2.0 KiB, recorder >= 1000 B, rest about 5.9 KiB",
+        ),
+        (
+            Resident(9000, 1000, True),
+            2000,
+            True,
+            "resident 8.8 KiB: live about 2.0 KiB, recorder 1000 B, rest about 5.9 KiB",
+        ),
+        (Resident(9000, 0, True), 99999, False, "resident 8.8 KiB: live <= 8.8 KiB, recorder 0 B, rest >= 0 B"),
+        (
+            Resident(9000, None, False),
+            9,
+            False,
+            "resident 8.8 KiB, with Valgrind and the recorder; the parts are not known",
+        ),
+    ),
+)
+def test_resident_text(found: Resident, live: int, is_sample: bool, text: str) -> None:
+    assert resident_text(found, live, is_sample) == text
+
+
+def test_no_resident_memory_of_another_process(live: LiveTrace) -> None:
+    """This process has no recorder, whatever a trace says of its number; a trace that has ended has no process."""
+    assert Process(os.getpid(), True).resident([]) is None and Process(os.getpid(), False).resident([]) is None
+    assert Process(1 << 30, True).resident([]) is None
+    assert live.resident() is None and not any(
+        "resident" in line.text for line in Screen(live).lines(View("line", "live", False), 80, 24)
+    )

@@ -433,8 +433,8 @@ cdef class Trace:
                                 m.mapped, None if m.unmapped == NEVER else m.unmapped))
         return found
 
-    def pages(self):
-        """The pages of the process at each time when they were read, in order: Pages(time, reason, name of the mark, page,
+    def pages(self, uint32_t first=0):
+        """The pages of the process at each time when they were read, in order, from one with a number from 0 on: Pages(time, reason, name of the mark, page,
         threads, before, after, highest, reserved, complete, mappings, regions). page: bytes of one; before, after: bytes
         resident before and after the reading; complete: False if the file lacks some of the mappings. mappings: each
         Mapping(start, size, rss, pss, swap, huge, flags, name, runs), with runs as in the file; regions: what the program
@@ -443,7 +443,7 @@ cdef class Trace:
         cdef const mt_mapping *m
         cdef const mt_region *r
         found = []
-        for i in range(mt_count_pages(self.r)):
+        for i in range(first, mt_count_pages(self.r)):
             p = mt_get_pages(self.r, i)
             mappings, regions = [], []
             for j in range(p.first_mapping, p.first_mapping + p.n_mappings):
