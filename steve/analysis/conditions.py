@@ -20,6 +20,7 @@ import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
+from steve.analysis import looks
 from steve.analysis.filter import RELATIONS, UNITS
 from steve.system.errors import UsageError, meant
 
@@ -66,7 +67,7 @@ class Vocabulary(NamedTuple):
         return (*self.measures, *self.whole, *self.counts, *(SITE + name for name in self.measures))
 
 
-TWO = Vocabulary("diff", MEASURES, {}, COUNTS, True)
+TWO = Vocabulary("diff", MEASURES, looks.NAMES, COUNTS, True)
 ONE = Vocabulary(
     "check",
     MEASURES,
@@ -74,6 +75,7 @@ ONE = Vocabulary(
         "lost_bytes": "bytes of C blocks to which no pointer leads at the end (recorded under Valgrind)",
         "lost_blocks": "such blocks",
         "errors": "accesses and frees that are errors of the program, as in `steve findings`",
+        **looks.NAMES,
     },
     {
         "sites": ("sites that allocate", COUNTS["sites.new"][1]),

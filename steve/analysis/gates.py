@@ -10,7 +10,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
-from steve.analysis import differences
+from steve.analysis import differences, looks
 from steve.analysis.conditions import MEASURES, ONE, Condition, Measured, Outcome
 from steve.analysis.differences import Differences
 from steve.analysis.lost import Reached, is_leak, searched
@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 
 LOST = ("lost_bytes", "lost_blocks")
 ERRORS = "errors"
-SEE = {**dict.fromkeys(LOST, "steve leaks"), ERRORS: "steve findings"}  # what shows where they are
+# what shows where they are
+SEE = {**dict.fromkeys(LOST, "steve leaks"), ERRORS: "steve findings", **dict.fromkeys(looks.NAMES, "steve resident")}
 
 
 class Judged(NamedTuple):
@@ -42,12 +43,14 @@ def judged(chosen: Blocks, wanted: list[Condition], most: int | None) -> Judged:
     measured = {name: rows.column(f"{column}_b").sum() for name, column in MEASURES.items()}
     asked = {test.name for condition in wanted for test in condition.tests}
     measured |= _others(chosen, asked)
+    resident = looks.measures(chosen, asked)
+    measured |= {name: resident.values.get(name) for name in asked & looks.NAMES.keys()}
     for condition in wanted:
         lacking = condition.lacking(rows) or next(
             (t.name for t in condition.tests if measured.get(t.name, 0) is None), ""
         )
         if lacking:
-            raise UsageError(f"--fail-if '{condition.text}': cannot be judged: {_why(lacking)}")
+            raise UsageError(f"--fail-if '{condition.text}': cannot be judged: {_why(lacking, resident.why_not)}")
     totals = {name: Measured(0, int(value)) for name, value in measured.items() if value is not None}
     outcomes = [condition.outcome(totals, rows, most) for condition in wanted]
     for condition, outcome in zip(wanted, outcomes):
@@ -67,7 +70,10 @@ def conditions_of(texts: list[str]) -> list[Condition]:
     return [Condition(text, ONE) for text in texts]
 
 
-def _why(name: str) -> str:
+def _why(name: str, not_resident: str) -> str:
+    """Why a measure is not known. not_resident: of those of the resident memory."""
+    if name in looks.NAMES:
+        return f"{name} is not known: {not_resident}"
     if name in LOST:
         return f"{name} was not recorded (pointers are searched for under Valgrind only, at the end of the program)"
     if name == ERRORS:

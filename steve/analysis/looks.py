@@ -7,18 +7,42 @@ SPDX-License-Identifier: GPL-2.0-or-later
 """
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from typing import TYPE_CHECKING, NamedTuple
 
-from steve.analysis import live_at
-from steve.analysis.owners import Finder
+from steve.analysis import live_at, totals
+from steve.analysis.owners import CHANGED, KINDS, TITLES, Finder
 from steve.system.errors import UsageError
+from steve.terminal.progress import Progress
 from steve.terminal.units import counted
+from steve.trace.source import is_pipe
 
 if TYPE_CHECKING:
+    from steve.analysis.blocks import Blocks
     from steve.trace._memtrace import Pages, Trace
 
 Tick = Callable[[int, int], None]
+WINDOWED = "the pages of the process are those of all blocks, not of those that --where, --from and --to choose"
+SAMPLED = "whose pages they are is known only if all blocks were recorded, and the trace is a sample"
+PIPED = "it takes a second reading of the trace, which came from a pipe"
+RESIDENT, RESIDENT_AT_END = "resident", "resident_at_end"
+AT_LOOK = "resident_at_look"  # the sum of the owners
+
+
+def name_of(kind: str) -> str:
+    """The name of the measure of a kind of owners."""
+    return f"{RESIDENT}_{kind}"
+
+
+OWNERS = {
+    name_of(kind): f"of the look with the most resident bytes: {TITLES[kind]}" for kind in KINDS if kind != CHANGED
+}
+# what conditions can be about, and what it means
+NAMES = {
+    RESIDENT: "the most bytes that were resident, as in `steve summary` (recorded with --pages)",
+    RESIDENT_AT_END: "bytes that were resident at the last look, as in `steve resident --at end`",
+    **OWNERS,
+}
 
 
 class Look(NamedTuple):
@@ -91,3 +115,63 @@ def over_time(trace: Trace, again: Trace, most: int, tick: Tick) -> list[Look]:
         owners = Finder(trace, pages, live).find(by_block=False)
         found.append(Look(i + 1, pages.time, pages.reason, pages.name, owners.resident, owners.by_kind()))
     return found
+
+
+# -- measures of a trace --
+
+
+class Measures(NamedTuple):
+    """What was resident, by name as conditions have it (NAMES). values: those that are known; why_not: why the others are
+    not."""
+
+    values: dict[str, int]
+    why_not: str
+
+
+def why_none(trace: Trace) -> str:
+    """Why a trace has no looks."""
+    info = trace.info()
+    if "pages_problem" in info:
+        return info["pages_problem"]
+    if info.get("recorder") == "native":
+        return "it was recorded without --pages (ljtrace run --pages, ljtrace attach --pages)"
+    return (
+        "the pages of a program under Valgrind are Valgrind's; ljtrace run --pages records those that the program "
+        "has without it"
+    )
+
+
+def why_no_owners(chosen: Blocks) -> str:
+    """Why the owners of the pages of a trace that was read, and that has looks, cannot be found; "" if they can."""
+    if not chosen.is_whole():
+        return WINDOWED
+    if chosen.trace.sample:
+        return SAMPLED
+    return PIPED if chosen.reading.path == "-" or is_pipe(chosen.reading.path) else ""
+
+
+def measures(chosen: Blocks, asked: Container[str]) -> Measures:
+    """The measures of a trace that was read. asked: names; those of owners take another reading of the trace."""
+    trace = chosen.trace
+    if not any(name in asked for name in NAMES):
+        return Measures({}, "")
+    looks = of_trace(trace)
+    if not looks or not chosen.is_whole():
+        return Measures({}, WINDOWED if looks else why_none(trace))
+    pages = looks[number_of(looks, "peak") - 1]
+    values = {**totals.resident(trace, trace.stats()), RESIDENT_AT_END: resident_of(looks[-1])}
+    why_not = why_no_owners(chosen)
+    if not why_not and any(name in asked for name in OWNERS):
+        with Progress(chosen.command, chosen.args.quiet) as progress:
+            live = live_at.live_at(chosen.open_again(), pages.time, progress)
+        kinds = Finder(trace, pages, live).find(by_block=False).by_kind()
+        values |= {name_of(kind): size for kind, size in kinds.items()}
+        values[AT_LOOK] = resident_of(pages)
+    return Measures(values, why_not)
+
+
+def sum_of(parts: list[Measures]) -> Measures:
+    """The sums of the measures of several processes; what one of them lacks is not known."""
+    names = set.intersection(*(set(part.values) for part in parts))
+    values = {name: sum(part.values[name] for part in parts) for name in parts[0].values if name in names}
+    return Measures(values, next((part.why_not for part in parts if part.why_not), ""))

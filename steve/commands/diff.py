@@ -10,9 +10,9 @@ import math
 import os
 import sys
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
-from steve.analysis import blocks, conditions, differences, several
+from steve.analysis import blocks, conditions, differences, looks, owners, several
 from steve.analysis.conditions import Condition, Outcome
 from steve.analysis.differences import MEASURES
 from steve.system.errors import UsageError
@@ -40,6 +40,19 @@ COLUMNS = tuple(
         Column(f"{key}_change", head, f"{key}_b minus {key}_a"),
     )
 ) + (Column("place", "where", f"{SITE}; or what --by names", True),)
+# the table of what was resident, if both traces have looks
+RESIDENT = (
+    Column("a", "in A", ""),
+    Column("b", "in B", ""),
+    Column("change", "change", ""),
+    Column("percent", "%", ""),
+    Column("what", "resident", "", True),
+)
+RESIDENT_TITLES = {
+    looks.AT_LOOK: "all of these, at the look with the most",
+    looks.RESIDENT: "at most, also between looks",
+    looks.RESIDENT_AT_END: "at the last look",
+}
 UNCHANGED = "nothing changed"
 CAUSES = 5  # sites that text and Markdown show for a condition that failed
 EXAMPLES = f"""\
@@ -51,15 +64,19 @@ are added up, as other commands do; at peak: each process at its own peak.
 {listing.explained(COLUMNS)}
 
 {conditions.explained()}
+If both traces have looks at the pages (ljtrace run --pages), a second table says what was resident, by owner, as
+`steve resident` does, with the memory of the recorder. Of a folder, it is the sum over the processes.
+
 With --fail-if, JSON is an object: failed (does a condition hold?), conditions (a list: condition, failed, a, b and
-change of its first name, or null for one of each site, and causes, the rows because of which it holds), and rows, the
-list that is otherwise the output.
+change of its first name, or null for one of each site, and causes, the rows because of which it holds), resident (a
+list: measure, a, b, change, percent and what), and rows, the list that is otherwise the output.
 
 {blocks.WHERE_HELP}
 examples:
   steve diff before.ljt after.ljt
   steve diff before.ljt after.ljt --by line --sort peak_bytes_change
   steve diff baseline.ljt new.ljt --fail-if='peak_live > +5%' --fail-if='sites.new_leaks > 0' --markdown
+  steve diff baseline.ljt new.ljt --fail-if='resident > +5%' --fail-if='resident_free > +1M'
 """
 
 
@@ -91,28 +108,82 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     blocks.add_shards(parser)
 
 
-def measured(chosen: blocks.Blocks, names: Matched) -> Measured:
+class Side(NamedTuple):
+    """What is measured of one side: the rows, and what was resident."""
+
+    of_sites: Measured
+    resident: looks.Measures
+
+
+def measured(chosen: blocks.Blocks, names: Matched) -> Side:
     """The measures of one trace. names: of the rows of both."""
     by = chosen.args.by
     (sums,) = chosen.sum_by(rollups.key_of(by), columns=differences.SUMS)
     rollup = rollups.of_arguments(chosen.args, chosen.places)
-    return differences.measured(sums, rollup, names, not missing.not_recorded(chosen.trace), chosen.sample)
+    found = differences.measured(sums, rollup, names, not missing.not_recorded(chosen.trace), chosen.sample)
+    return Side(found, looks.measures(chosen, looks.NAMES))
 
 
-def outcomes(
-    wanted: list[Condition], first: Measured, second: Measured, rows: Differences, most: int | None
-) -> list[Outcome]:
+def outcomes(wanted: list[Condition], first: Side, second: Side, rows: Differences, most: int | None) -> list[Outcome]:
     """What became of the conditions. most: so many of the sites of each are shown; None: all."""
-    for condition in wanted:
-        if lacking := condition.lacking(rows):
-            raise UsageError(
-                f"--fail-if '{condition.text}': cannot be judged: {lacking} was not recorded in both traces"
-            )
     totals = {
-        name: conditions.Measured(first.total(column) or 0, second.total(column) or 0)
+        name: conditions.Measured(first.of_sites.total(column) or 0, second.of_sites.total(column) or 0)
         for name, column in conditions.MEASURES.items()
     }
+    resident = both(first, second)
+    for condition in wanted:
+        lacking = condition.lacking(rows)
+        if lacking:
+            raise cannot_judge(condition, f"{lacking} was not recorded in both traces")
+        for name in (test.name for test in condition.tests):
+            if name in looks.NAMES and name not in resident:
+                raise cannot_judge(condition, f"{name} is not known of {unknown_in(first, second, name)}")
+    totals |= resident
     return [condition.outcome(totals, rows, most) for condition in wanted]
+
+
+def cannot_judge(condition: Condition, why: str) -> UsageError:
+    return UsageError(f"--fail-if '{condition.text}': cannot be judged: {why}")
+
+
+def both(first: Side, second: Side) -> dict[str, conditions.Measured]:
+    """What was resident, of the measures that are known of both traces."""
+    a, b = first.resident.values, second.resident.values
+    return {name: conditions.Measured(a[name], b[name]) for name in a if name in b}
+
+
+def unknown_in(first: Side, second: Side, name: str) -> str:
+    """Of which traces a measure of the resident memory is not known, and why."""
+    lacking = [
+        (text, side.resident) for text, side in (("A", first), ("B", second)) if name not in side.resident.values
+    ]
+    reasons = list(dict.fromkeys(resident.why_not for _, resident in lacking))
+    return f"{' and '.join(text for text, _ in lacking)}: {'; '.join(reasons)}"
+
+
+def resident_rows(first: Side, second: Side) -> list[dict]:
+    """The rows of RESIDENT: each owner, their sum, and the largest and the last number of resident bytes."""
+    found = both(first, second)
+    titles = {looks.name_of(kind): title for kind, title in owners.TITLES.items()} | RESIDENT_TITLES
+    return [
+        {
+            "measure": name,
+            "a": found[name].a,
+            "b": found[name].b,
+            "change": found[name].change(),
+            "percent": round(found[name].percent(), 2) if math.isfinite(found[name].percent()) else None,
+            "what": title,
+        }
+        for name, title in titles.items()
+        if name in found and (found[name].a or found[name].b)
+    ]
+
+
+def one_sided(first: Side, second: Side) -> str:
+    """A line if only one of the traces has what was resident; else ""."""
+    if bool(first.resident.values) == bool(second.resident.values):
+        return ""
+    return f"\nWhat was resident is not known of {unknown_in(first, second, looks.RESIDENT)}.\n"
 
 
 def signed(measured: conditions.Measured) -> str:
@@ -146,7 +217,22 @@ def outcomes_text(found: list[Outcome], columns: Sequence[Column], plain: bool) 
     return "\n" + "".join(parts)
 
 
-def json_object(found: list[Outcome], rows: str) -> str:
+def resident_text(rows: list[dict], plain: bool) -> str:
+    """What was resident, as a table of text."""
+    texts = [
+        {key: tables.size(value) if key in ("a", "b", "change") else value for key, value in row.items()}
+        for row in rows
+    ]
+    return "\n" + listing.text("what was resident, whose it was", texts, RESIDENT, len(texts), plain)
+
+
+def markdown_resident(rows: list[dict]) -> str:
+    """The same in Markdown."""
+    cells = [[listing.cell(row[column.key]) for column in RESIDENT] for row in rows]
+    return "\n" + markdown_table([column.head for column in RESIDENT], cells, (len(RESIDENT) - 1,))
+
+
+def json_object(found: list[Outcome], resident: list[dict], rows: str) -> str:
     """The JSON object. rows: the text of the list of rows."""
     keys = [column.key for column in listing.recorded(COLUMNS)]
     listed = [
@@ -160,7 +246,7 @@ def json_object(found: list[Outcome], rows: str) -> str:
         }
         for outcome in found
     ]
-    head = {"failed": any(outcome.failed for outcome in found), "conditions": listed}
+    head = {"failed": any(outcome.failed for outcome in found), "conditions": listed, "resident": resident}
     return json.dumps(head, indent=1)[:-2] + f',\n "rows": {rows}}}\n'
 
 
@@ -204,7 +290,7 @@ def side_of(args: argparse.Namespace, path: str) -> several.Files:
     return several.Files(NAME, argparse.Namespace(**{**vars(args), "files": paths, "apart": False}))
 
 
-def measured_side(files: several.Files, names: Matched) -> Measured:
+def measured_side(files: several.Files, names: Matched) -> Side:
     """The measures of one side. names: of the rows of both. Of several traces, those of one build of the program, rows are one if
     their names are equal, with their lines."""
     import numpy as np
@@ -214,10 +300,12 @@ def measured_side(files: several.Files, names: Matched) -> Measured:
         return measured(next(iter(files)), names)
     own = SameNames(files.args.by)
     parts = [measured(chosen, own) for chosen in files]
-    return differences.added(parts, names.add_joined(own, np.concatenate([part.nodes for part in parts])))
+    of_sites = [part.of_sites for part in parts]
+    nodes = names.add_joined(own, np.concatenate([part.nodes for part in of_sites]))
+    return Side(differences.added(of_sites, nodes), looks.sum_of([part.resident for part in parts]))
 
 
-def measured_first(args: argparse.Namespace, names: Matched) -> tuple[str, Measured, int]:
+def measured_first(args: argparse.Namespace, names: Matched) -> tuple[str, Side, int]:
     """The name of the first side, its measures and the exit status. The trace is closed on return, so that both
     are not in memory at the same time."""
     files = side_of(args, args.first)
@@ -230,30 +318,36 @@ def name_of(files: several.Files, path: str) -> str:
     return files.chosen.trace.name if len(files) == 1 else f"{path} ({len(files)} files)"
 
 
-def change_text(first: Measured, second: Measured, key: str) -> str:
+def change_text(first: Side, second: Side, key: str) -> str:
     """The change of a measure over all rows, for the heading."""
-    a, b = first.total(key), second.total(key)
+    a, b = first.of_sites.total(key), second.of_sites.total(key)
     return f"{key} not recorded" if a is None or b is None else f"{key} {b - a:+,}"
 
 
-def write(args: argparse.Namespace, title: str, rows: Differences, found: list[Outcome]) -> None:
-    """Write the comparison in the form that the arguments request."""
+def write(
+    args: argparse.Namespace, title: str, rows: Differences, found: list[Outcome], resident: list[dict], remark: str
+) -> None:
+    """Write the comparison in the form that the arguments request. resident: of resident_rows(); remark: of one_sided()."""
     columns = listing.unknown(COLUMNS, rows.unknown())
     if args.markdown:
         with Output(args.output or "-") as out:
             out.write(markdown(title, found, rows, args.top))
+            out.write(markdown_resident(resident) if resident else remark)
     elif found and args.json:
         with Output(args.output or "-") as out:
             out.write(
                 json_object(
-                    found, "".join(listing.json_parts(listing.cut(rows, args.top), columns, rows.sample)).rstrip()
+                    found,
+                    resident,
+                    "".join(listing.json_parts(listing.cut(rows, args.top), columns, rows.sample)).rstrip(),
                 )
             )
-    elif found and not args.csv:
+    elif (found or resident or remark) and not args.csv and not args.json:
         plain = not sys.stdout.isatty() or args.output not in (None, "-")
         with Output(args.output or "-") as out:
             out.write(listing.text(title, rows, columns, args.top, plain, args.sort, UNCHANGED))
-            out.write(outcomes_text(found, columns, plain))
+            out.write(resident_text(resident, plain) if resident else remark)
+            out.write(outcomes_text(found, columns, plain) if found else "")
     else:
         listing.write_ranked(args, title, rows, columns, UNCHANGED, rows.sample)
 
@@ -270,11 +364,18 @@ def run(args: argparse.Namespace) -> int:
     title = ", ".join(change_text(first, second, key) for key in differences.KEYS)
     if os.path.isdir(args.first) and len(files) == 1:
         title += f" ({several.PEAKS})"
-    every, in_full = Differences(names, first, second), args.json or args.csv
+    every, in_full = Differences(names, first.of_sites, second.of_sites), args.json or args.csv
     found = outcomes(wanted, first, second, every, None if args.json else CAUSES)
     top = args.top if in_full or args.top is not None else listing.TOP
     rows = every.changed().ranked(args.sort, top, absolute=True)
-    write(args, f"{name} to {files.title(title, name=name_of(files, args.second), sample=rows.sample)}", rows, found)
+    write(
+        args,
+        f"{name} to {files.title(title, name=name_of(files, args.second), sample=rows.sample)}",
+        rows,
+        found,
+        resident_rows(first, second),
+        one_sided(first, second),
+    )
     failed = [outcome.condition for outcome in found if outcome.failed]
     if failed:
         complain(NAME, f"{len(failed)} of {len(found)} conditions failed: {'; '.join(failed)}")

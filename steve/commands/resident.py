@@ -450,16 +450,7 @@ def write(args: argparse.Namespace, facts: dict, rows: list[dict], title: str, r
 
 def without_pages(trace: Trace, args: argparse.Namespace) -> int:
     """What can be said of a recording without looks: the bytes of live blocks at the end."""
-    info = trace.info()
-    if "pages_problem" in info:
-        why = info["pages_problem"]
-    elif info.get("recorder") == "native":
-        why = "it was recorded without --pages (ljtrace run --pages, ljtrace attach --pages)"
-    else:
-        why = (
-            "the pages of a program under Valgrind are Valgrind's; ljtrace run --pages records those that the program "
-            "has without it"
-        )
+    why = looks.why_none(trace)
     if args.at not in ("peak", "end"):
         raise SteveError(f"{trace.name}: has no look at the pages of the process: {why}")
     end = read_live(args, None)

@@ -10,16 +10,11 @@ from typing import TYPE_CHECKING, Any
 from steve.analysis import looks
 from steve.analysis.owners import KINDS, TITLES
 from steve.terminal.progress import Progress
-from steve.trace.source import is_pipe
 
 if TYPE_CHECKING:
     from steve.analysis.blocks import Blocks
 
 MOST_LOOKS = 60  # of the picture: each takes time in proportion to the live blocks
-WINDOWED = (
-    "the pages of the process are those of all blocks; the picture is in reports without --where, --from and --to"
-)
-PIPED = "it takes a second reading of the trace, which came from a pipe"
 
 
 def resident_over_time(chosen: Blocks) -> dict[str, Any] | None:
@@ -30,7 +25,7 @@ def resident_over_time(chosen: Blocks) -> dict[str, Any] | None:
     every = looks.of_trace(trace)
     if not every:
         return None
-    why_not = WINDOWED if not chosen.is_whole() else PIPED if is_piped(chosen.args.file) else ""
+    why_not = looks.why_no_owners(chosen)
     found: list[looks.Look] = []
     if not why_not:
         with Progress(chosen.command, chosen.args.quiet) as progress:
@@ -47,7 +42,3 @@ def resident_over_time(chosen: Blocks) -> dict[str, Any] | None:
         "titles": [TITLES[kind] for kind in kinds],
         "parts": [[look.kinds[kind] for look in found] for kind in kinds],
     }
-
-
-def is_piped(path: str) -> bool:
-    return path == "-" or is_pipe(path)
