@@ -24,6 +24,9 @@ struct lt_pending {
     uint64_t block; /* 0 = none */
     size_t size;
     struct lt_spot from; /* the trace that has allocated it */
+    /* It was made by the call right after the one for the last object, which is therefore still in use. */
+    bool follows_object;
+    bool latest_is_object; /* the running call is the one right after that for the last object */
     uint32_t words;
     uint64_t at_hand[HAND_WORDS + SAVED_REGISTERS]; /* words that may point to the owner */
 };
@@ -50,6 +53,7 @@ void lt_types_made(struct lt_vm *vm, uint64_t block, size_t size, uint64_t sp, c
     p->block = block;
     p->size = size;
     p->from = vm->allocating;
+    p->follows_object = p->latest_is_object;
     p->words = SAVED_REGISTERS;
     copy_words(p->at_hand, (const uint64_t *)saved, SAVED_REGISTERS);
     if (sp > top || top - sp < HAND_WORDS * sizeof(uint64_t)) /* the stack is readable up to its top */
@@ -164,15 +168,12 @@ static enum mt_type object_type(const struct lt_vm *vm, uint64_t o, size_t size)
 
 /* -- parts -- */
 
-/* Which part of an object is the block? A buffer can look like a table: its pointer to the text is where a
+/* Which part of an object that is in use is the block? A buffer can look like a table: its pointer to the text is where a
  * table has the pointer to its array, and a byte of an address can equal the type of tables. So the sizes
  * have to agree as well. */
-static enum mt_type part_of(const struct lt_vm *vm, uint64_t object, uint64_t block, size_t size)
+static enum mt_type part_of_used(const struct lt_vm *vm, uint64_t object, uint64_t block, size_t size)
 {
     const struct luajit_offsets *at = vm->at;
-    program_doubt(object);
-    if (object & 7 || !program_readable(object, at->tab_bytes))
-        return MT_TYPE_UNKNOWN;
     uint32_t gct = lt_vm_gct(vm, object);
     if (gct == GCT_TAB && lt_vm_ref(vm, object + at->tab_array) == block)
         return lt_vm_u32(object + at->tab_asize) * (size_t)SLOT_BYTES == size ? MT_TYPE_TAB_ARRAY
@@ -185,9 +186,19 @@ static enum mt_type part_of(const struct lt_vm *vm, uint64_t object, uint64_t bl
     return MT_TYPE_UNKNOWN;
 }
 
+/* The same of an object at an address that is only a guess. */
+static enum mt_type part_of(const struct lt_vm *vm, uint64_t object, uint64_t block, size_t size)
+{
+    program_doubt(object);
+    return object & 7 || !program_readable(object, vm->at->tab_bytes)
+               ? MT_TYPE_UNKNOWN
+               : part_of_used(vm, object, block, size);
+}
+
 static enum mt_type part_at_hand(const struct lt_vm *vm, const struct lt_pending *p)
 {
-    enum mt_type type = part_of(vm, vm->last_object, p->block, p->size);
+    enum mt_type type = p->follows_object ? part_of_used(vm, vm->last_object, p->block, p->size)
+                                          : part_of(vm, vm->last_object, p->block, p->size);
     for (uint32_t i = 0; i < p->words && type == MT_TYPE_UNKNOWN; i++)
         type = part_of(vm, p->at_hand[i], p->block, p->size);
     return type;
@@ -277,7 +288,8 @@ static enum mt_type type_now(const struct lt_vm *vm, const struct lt_pending *p)
 static void conclude(struct lt_vm *vm, enum mt_type type)
 {
     struct lt_pending *p = vm->pending;
-    if (type == MT_TYPE_TAB || type == MT_TYPE_THREAD)
+    p->latest_is_object = type == MT_TYPE_TAB || type == MT_TYPE_THREAD;
+    if (p->latest_is_object)
         vm->last_object = p->block;
     if (type == MT_TYPE_PROTO)
         lt_proto_made(vm, p->block);
@@ -295,7 +307,8 @@ static void conclude(struct lt_vm *vm, enum mt_type type)
 
 void lt_types_settle(struct lt_vm *vm, uint64_t gone, size_t gone_size)
 {
-    const struct lt_pending *p = vm->pending;
+    struct lt_pending *p = vm->pending;
+    p->latest_is_object = false;
     if (p->block)
         conclude(vm, replaces_strings(vm, p->size, gone, gone_size) ? MT_TYPE_STRING_TABLE : type_now(vm, p));
 }

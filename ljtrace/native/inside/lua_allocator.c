@@ -225,19 +225,20 @@ __attribute__((used)) static void *on_call(void *ud, void *ptr, size_t osize, si
     return result;
 }
 
-/* A usual call of LuaJIT's own allocator: all blocks are recorded, no state is being closed, and it is known which one
- * calls. Everything else is on_call's. */
+/* A usual call of LuaJIT's own allocator: all blocks are recorded, and it is known which state calls. Everything else is
+ * on_call's. */
 __attribute__((used)) static void *on_own_call(void *ud, void *ptr, size_t osize, size_t nsize,
                                                const struct watched *w, const struct saved *s)
 {
     allocate_function *original = (allocate_function *)w->patch.original;
     struct lt_whole_call call = {
         (uint64_t)&s->return_address, (uint64_t)ud, (uint64_t)ptr, osize, nsize, NULL};
-    if (block_sample_mean || t_closing.stack || !host_thread_number ||
-        !usual_begin((uint64_t)__builtin_frame_address(0)))
+    if (block_sample_mean || !host_thread_number || !usual_begin((uint64_t)__builtin_frame_address(0)))
         return on_call(ud, ptr, osize, nsize, w, s);
     host_set_time();
     set_registers(w, s);
+    if (t_closing.stack)
+        note_end_of_stack(ptr, nsize);
     event_registers[HOST_RDI] = (uint64_t)ud;
     event_registers[HOST_RSI] = (uint64_t)ptr;
     if (!lt_lua_enter_whole(host_thread_number, &call)) {
