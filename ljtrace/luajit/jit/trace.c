@@ -172,6 +172,7 @@ enum {
     MAX_CALLS = 16,
     CALL_SLOTS = 1024,
     MAKER_SLOTS = 4096,
+    WAYS = 4, /* in how many entries of these tables a key may be */
     MET_SLOTS = 1024,
     MET_PLACES = 8
 };
@@ -422,10 +423,11 @@ struct calls {
     uint64_t snap, code;
     uint32_t kind;
     uint32_t count;
-    uint32_t changes; /* of this entry, whatever was in it */
+    uint32_t change; /* the number of its last change */
     uint64_t ip[MAX_CALLS];
 };
 TABLE(struct calls, s_calls, CALL_SLOTS);
+static uint32_t s_changes; /* of all entries */
 
 /* What a call has created. */
 struct maker {
@@ -434,9 +436,24 @@ struct maker {
 };
 TABLE(struct maker, s_makers, MAKER_SLOTS);
 
+/* Of the entries where a key may be, the one to evict. Several, since each eviction makes stacks that were kept invalid. */
+static uint32_t victim(uint32_t slot)
+{
+    static uint32_t s_victims;
+    return slot + s_victims++ % WAYS;
+}
+
 static struct maker *maker_of(const struct lt_spot *spot)
 {
-    struct maker *m = &s_makers[lt_hash_slot(spot->ip, 12)];
+    const uint32_t slot = lt_hash_slot(spot->ip, 12);
+    struct maker *m = NULL;
+    for (uint32_t i = 0; i < WAYS && !m; i++) {
+        struct maker *at = &s_makers[(slot + i) % MAKER_SLOTS];
+        if (at->ip == spot->ip || !at->ip)
+            m = at;
+    }
+    if (!m)
+        m = &s_makers[victim(slot) % MAKER_SLOTS];
     if (m->ip != spot->ip || m->trace != spot->trace || m->code != spot->code)
         *m = (struct maker){.ip = spot->ip, .trace = spot->trace, .code = spot->code};
     return m;
@@ -470,21 +487,33 @@ static uint32_t kind_of(const struct lt_vm *vm, const struct lt_spot *spot, size
     return 2 * made + (!made && lt_recording_is_table(vm, size));
 }
 
+/* The entry of these calls, or the one to use for them. */
 static struct calls *calls_at(const struct lt_spot *spot, uint32_t kind)
 {
-    return &s_calls[lt_hash_slot(spot->snap ^ spot->code * 3 ^ (uint64_t)kind << 40, 10)];
+    const uint32_t slot = lt_hash_slot(spot->snap ^ spot->code * 3 ^ (uint64_t)kind << 40, 10);
+    for (uint32_t i = 0; i < WAYS; i++) {
+        struct calls *c = &s_calls[(slot + i) % CALL_SLOTS];
+        if ((c->snap == spot->snap && c->kind == kind) || !c->snap)
+            return c;
+    }
+    return &s_calls[victim(slot) % CALL_SLOTS];
+}
+
+static bool are_of(const struct calls *c, const struct lt_spot *spot, uint32_t kind)
+{
+    return c->snap == spot->snap && c->code == spot->code && c->kind == kind;
 }
 
 static uint32_t rank_of(const struct lt_spot *spot, uint64_t ip, uint32_t kind)
 {
     struct calls *c = calls_at(spot, kind);
     uint32_t rank = 0, i = 0;
-    if (c->snap != spot->snap || c->code != spot->code || c->kind != kind)
-        *c = (struct calls){.snap = spot->snap, .code = spot->code, .kind = kind, .changes = c->changes + 1};
+    if (!are_of(c, spot, kind))
+        *c = (struct calls){.snap = spot->snap, .code = spot->code, .kind = kind, .change = ++s_changes};
     while (i < c->count && c->ip[i] != ip)
         i++;
     if (i == c->count && c->count < MAX_CALLS)
-        c->ip[c->count++] = ip, c->changes++;
+        c->ip[c->count++] = ip, c->change = ++s_changes;
     for (i = 0; i < c->count; i++)
         rank += c->ip[i] < ip;
     return rank;
@@ -492,8 +521,12 @@ static uint32_t rank_of(const struct lt_spot *spot, uint64_t ip, uint32_t kind)
 
 uint64_t lt_trace_version(const struct lt_vm *vm, const struct lt_spot *spot, size_t size)
 {
-    uint32_t recording = lt_recording_version(vm, spot->number), kind = size ? kind_of(vm, spot, size) : 0;
-    return (uint64_t)recording << 32 | (size ? calls_at(spot, kind)->changes << 4 | kind : 0);
+    const uint32_t recording = lt_recording_version(vm, spot->number);
+    if (!size)
+        return (uint64_t)recording << 32;
+    const uint32_t kind = kind_of(vm, spot, size);
+    const struct calls *c = calls_at(spot, kind);
+    return (uint64_t)recording << 32 | (are_of(c, spot, kind) ? c->change << 4 : 0) | kind;
 }
 
 static uint32_t find_allocation(const struct lt_vm *vm, const struct lt_spot *spot, size_t size,

@@ -9,11 +9,12 @@
  *
  * What remains are the innermost line and the C functions that it has called. These are a chain: the code address is known, so
  * it is known where the next return address is, and so on up to the VM's frame or to the code of a trace. Each chain that
- * was met has a number. The result, a place, is in a table by the node, the function, its program counter, and the number of
- * the chain. Before that, a guess is tried: the place that was found when as much was the same as can be read at once.
+ * was met has a number. The latest chains that begin in the same way are compared as a whole first. The result, a place, is in
+ * a table by the node, the function, its program counter, and the number of the chain.
  *
- * All is learned from walks: if something is not in a table, a walk is needed. What is known of Lua threads is kept for the
- * last few. With 4-byte references, nothing is kept.
+ * All is learned from walks: if something is not in a table, a walk is needed. A key has several entries where it may be, since
+ * two that evict each other would be walked all the time. What is known of Lua threads is kept for the last few. With 4-byte
+ * references, nothing is kept.
  */
 #include "ljtrace/luajit/stack/latest.h"
 #include "ljtrace/luajit/base/hash.h"
@@ -34,9 +35,10 @@ enum {
     CHAIN_BITS = 12,
     LINK_BITS = 14,
     PLACE_BITS = 14,
-    GUESS_BITS = 13,
-    GUESSES = 2,
-    GUESS_WORDS = 9
+    PROBES = 8, /* how many entries are searched for a key: up to one that is not of this turn */
+    SHAPE_BITS = 8,
+    SHAPES = 2,
+    SHAPE_WORDS = 9
 };
 
 /* A word of the latest stack. */
@@ -90,7 +92,7 @@ TABLE(struct link, s_links, 1 << LINK_BITS);
 struct place {
     uint64_t function, pc;
     uint32_t below, chain, turn, node;
-    uint64_t ip; /* where the chain begins */
+    size_t kind; /* see kind_of */
     /* On a trace: as in cache.c. */
     struct lt_spot allocating;
     size_t size;
@@ -98,15 +100,15 @@ struct place {
 };
 TABLE(struct place, s_places, 1 << PLACE_BITS);
 
-/* A place that was found for the same values. */
-struct guess {
-    const struct place *place; /* NULL = none so far */
-    uint64_t distance;         /* as at the chain's end */
-    uint32_t chain, words;
-    uint32_t at[GUESS_WORDS]; /* the chain's return addresses: where they are, from the stack pointer */
-    uint64_t word[GUESS_WORDS];
+/* A whole chain. */
+struct shape {
+    uint64_t ip;
+    uint64_t distance;           /* as at the chain's end */
+    uint32_t chain, words, turn; /* words: 0 = there is none */
+    uint32_t at[SHAPE_WORDS];    /* the chain's return addresses: where they are, from the stack pointer */
+    uint64_t word[SHAPE_WORDS];
 };
-TABLE(struct guess[GUESSES], s_guesses, 1 << GUESS_BITS); /* by a hash of the values, the latest first */
+TABLE(struct shape[SHAPES], s_shapes, 1 << SHAPE_BITS); /* by how a chain begins, the latest first */
 
 /* What was learned before one of these numbers has changed is not valid. */
 static uint64_t s_generations, s_tree;
@@ -127,6 +129,13 @@ static inline uint64_t mix(uint64_t sum, uint64_t word)
 {
     sum = (sum ^ word) * 0x9e3779b97f4a7c15ULL;
     return sum ^ sum >> 32;
+}
+
+/* The slot to use if all that a key may have are taken by others. */
+static uint32_t victim(uint32_t slot)
+{
+    static uint32_t s_victims;
+    return slot + s_victims++ % PROBES;
 }
 
 /* -- the array -- */
@@ -190,9 +199,16 @@ static inline uint32_t same_functions(const struct array *a, const struct lt_vm 
     return k;
 }
 
-static struct link *link_at(uint32_t below, uint64_t link)
+/* The entry of a link of this turn, or the one to use for it: its `turn` is another then. */
+static struct link *link_at(uint32_t below, uint64_t link, uint32_t turn)
 {
-    return &s_links[lt_hash_slot(link ^ (uint64_t)below << 40, LINK_BITS)];
+    const uint32_t slot = lt_hash_slot(link ^ (uint64_t)below << 40, LINK_BITS);
+    for (uint32_t i = 0; i < PROBES; i++) {
+        struct link *l = &s_links[(slot + i) % (1 << LINK_BITS)];
+        if (l->turn != turn || (l->link == link && l->below == below))
+            return l;
+    }
+    return &s_links[victim(slot) % (1 << LINK_BITS)];
 }
 
 /* The frame below one with this link; 0 = the link is not a call from Lua to Lua, nor of the same function with more
@@ -211,7 +227,7 @@ static uint32_t append(struct array *a, uint32_t k, const uint64_t *frame, uint3
     while (n-- > 0 && k < MOST_WORDS) {
         const uint64_t value = *(const uint64_t *)frame[n];
         const uint32_t below = a->meaning[k - 1].node;
-        const struct link *l = link_at(below, value);
+        const struct link *l = link_at(below, value, turn);
         if ((value & 3) == LINK_LUA && (l->link != value || l->below != below || l->turn != turn))
             break;
         a->word[k] = (struct word){frame[n], value};
@@ -256,37 +272,94 @@ static bool find_below(struct array *a, const struct lt_vm *vm, const struct lt_
 
 /* -- the chain -- */
 
-static struct chain *chain_at(uint32_t before, uint64_t word)
+static inline bool is_part(const struct chain *c, uint32_t before, uint64_t word, uint32_t turn)
 {
-    return &s_chains[lt_hash_slot(word ^ (uint64_t)before << 48, CHAIN_BITS)];
+    return c->word == word && c->before == before && c->turn == turn;
+}
+
+/* The entry of a part of this turn, or the one to use for it. */
+static struct chain *chain_at(uint32_t before, uint64_t word, uint32_t turn)
+{
+    const uint32_t slot = lt_hash_slot(word ^ (uint64_t)before << 48, CHAIN_BITS);
+    for (uint32_t i = 0; i < PROBES; i++) {
+        struct chain *c = &s_chains[(slot + i) % (1 << CHAIN_BITS)];
+        if (c->turn != turn || is_part(c, before, word, turn))
+            return c;
+    }
+    return &s_chains[victim(slot) % (1 << CHAIN_BITS)];
 }
 
 /* The part of a chain with this word after another part; NULL = it is not known. */
 static inline const struct chain *chain_find(uint32_t before, uint64_t word, uint32_t turn)
 {
-    const struct chain *c = chain_at(before, word);
-    return c->word == word && c->before == before && c->turn == turn ? c : NULL;
+    const struct chain *c = chain_at(before, word, turn);
+    return is_part(c, before, word, turn) ? c : NULL;
+}
+
+/* From the stack pointer to the VM's frame, if a chain has to end there, else 0. */
+static inline uint64_t distance_of(const struct lt_cache_key *b)
+{
+    return b->word[KEY_JIT] ? 0 : (b->word[KEY_CFRAME] & ~(uint64_t)3) - b->word[KEY_SP];
+}
+
+/* Is it the chain of C functions that have called the allocator? */
+static inline bool has_shape(const struct shape *s, const struct lt_cache_key *b, uint64_t distance,
+                             uint32_t turn)
+{
+    const uint64_t sp = b->word[KEY_SP];
+    uint64_t differs = 0;
+    if (!s->words || s->ip != b->word[KEY_IP] || s->distance != distance || s->turn != turn ||
+        !lt_on_c_stack(b, sp + s->at[s->words - 1]))
+        return false;
+    for (uint32_t i = 0; i < s->words; i++)
+        differs |= *(const uint64_t *)(sp + s->at[i]) ^ s->word[i];
+    return !differs;
+}
+
+/* Find the same part by part. The shape becomes what was found; without words, if it is not known, or is too long. Returns its
+ * number; 0 = it is not known. */
+static uint32_t find_parts(const struct lt_cache_key *b, uint64_t distance, uint32_t turn, struct shape *s)
+{
+    const struct chain *c = chain_find(0, b->word[KEY_IP], turn);
+    uint32_t words = 0;
+    *s = (struct shape){.ip = b->word[KEY_IP], .distance = distance, .turn = turn};
+    for (; c && c->next; words++) {
+        const uint64_t at = b->word[KEY_SP] + c->next - sizeof(uint64_t);
+        if (!lt_on_c_stack(b, at))
+            return 0;
+        if (words < SHAPE_WORDS) {
+            s->at[words] = (uint32_t)(at - b->word[KEY_SP]);
+            s->word[words] = *(const uint64_t *)at;
+        }
+        c = chain_find(c->number, *(const uint64_t *)at, turn);
+    }
+    if (!c || c->distance != distance)
+        return 0;
+    s->words = words <= SHAPE_WORDS ? words : 0;
+    return s->chain = c->number;
 }
 
 /* The number of the chain of C functions that have called the allocator; 0 = it is not known. */
 static uint32_t find_chain(const struct lt_cache_key *b, uint32_t turn)
 {
-    const uint64_t sp = b->word[KEY_SP], cframe = b->word[KEY_CFRAME] & ~(uint64_t)3;
-    const struct chain *c = chain_find(0, b->word[KEY_IP], turn);
-    while (c && c->next) {
-        const uint64_t at = sp + c->next - sizeof(uint64_t);
-        if (!lt_on_c_stack(b, at))
-            return 0;
-        c = chain_find(c->number, *(const uint64_t *)at, turn);
+    const uint64_t called_from = *(const uint64_t *)b->word[KEY_SP], distance = distance_of(b);
+    struct shape *s = s_shapes[lt_hash_slot(called_from ^ b->word[KEY_IP] << 20, SHAPE_BITS)], found;
+    for (uint32_t i = 0; i < SHAPES; i++)
+        if (has_shape(&s[i], b, distance, turn))
+            return s[i].chain;
+    const uint32_t number = find_parts(b, distance, turn, &found);
+    if (number && found.words) {
+        memmove(s + 1, s, (SHAPES - 1) * sizeof *s);
+        *s = found;
     }
-    return c && (b->word[KEY_JIT] ? !c->distance : c->distance == cframe - sp) ? c->number : 0;
+    return number;
 }
 
 /* Add a part, or find it. */
 static struct chain *chain_add(uint32_t before, uint64_t word, uint32_t turn)
 {
-    struct chain *c = chain_at(before, word);
-    if (!chain_find(before, word, turn))
+    struct chain *c = chain_at(before, word, turn);
+    if (!is_part(c, before, word, turn))
         *c = (struct chain){.word = word, .before = before, .number = ++s_chain_count, .turn = turn};
     return c;
 }
@@ -312,7 +385,7 @@ static uint32_t keep_chain(const struct lt_cache_key *b, const struct lt_stack *
     if (more)
         return 0;
     c->next = 0;
-    c->distance = b->word[KEY_JIT] ? 0 : cframe - sp;
+    c->distance = distance_of(b);
     return c->number;
 }
 
@@ -343,10 +416,30 @@ static inline size_t kind_of(bool on_trace, bool is_sure, size_t size)
     return !on_trace ? 0 : is_sure ? size != 0 : size;
 }
 
-static struct place *place_at(uint64_t function, uint64_t pc, uint32_t below, uint32_t chain, size_t kind)
+/* What a place is looked for by. */
+struct wanted {
+    uint64_t function, pc;
+    uint32_t below, chain, turn;
+    size_t kind;
+};
+
+static inline bool is_there(const struct place *p, const struct wanted *w)
 {
-    const uint64_t sum = mix(mix(mix(0, function), pc), (uint64_t)below << 32 | chain) ^ kind;
-    return &s_places[lt_hash_slot(sum, PLACE_BITS)];
+    return p->pc == w->pc && p->function == w->function && p->below == w->below && p->chain == w->chain &&
+           p->kind == w->kind && p->turn == w->turn;
+}
+
+/* The entry of a place of this turn, or the one to use for it. */
+static struct place *place_at(const struct wanted *w)
+{
+    const uint64_t sum = mix(mix(mix(0, w->function), w->pc), (uint64_t)w->below << 32 | w->chain) ^ w->kind;
+    const uint32_t slot = lt_hash_slot(sum, PLACE_BITS);
+    for (uint32_t i = 0; i < PROBES; i++) {
+        struct place *p = &s_places[(slot + i) % (1 << PLACE_BITS)];
+        if (p->turn != w->turn || is_there(p, w))
+            return p;
+    }
+    return &s_places[victim(slot) % (1 << PLACE_BITS)];
 }
 
 /* On a trace, the stack also depends on what is known about the call and, unless that is certain, on the size. */
@@ -356,95 +449,32 @@ static bool is_same_call(const struct place *p, const struct lt_vm *vm, size_t s
            (p->size == size || (p->size && size && lt_trace_is_sure(&p->allocating)));
 }
 
-static inline bool is_there(const struct place *p, uint64_t function, uint64_t pc, uint32_t below,
-                            uint32_t chain, uint32_t turn)
+static const struct place *find_place(const struct lt_vm *vm, const struct lt_cache_key *b, struct wanted *w,
+                                      size_t size)
 {
-    return p->function == function && p->pc == pc && p->below == below && p->chain == chain &&
-           p->turn == turn;
-}
-
-static const struct place *find_place(const struct lt_vm *vm, const struct lt_cache_key *b, uint64_t function,
-                                      uint64_t pc, size_t size, uint32_t below, uint32_t turn)
-{
-    const uint32_t chain = find_chain(b, turn);
-    const struct place *p = place_at(function, pc, below, chain, kind_of(b->word[KEY_JIT] != 0, true, size));
-    if (!chain || !b->word[KEY_JIT])
-        return chain && is_there(p, function, pc, below, chain, turn) ? p : NULL;
-    if (is_there(p, function, pc, below, chain, turn) && is_same_call(p, vm, size))
+    const bool on_trace = b->word[KEY_JIT] != 0;
+    w->kind = kind_of(on_trace, true, size);
+    const struct place *p = place_at(w);
+    if (is_there(p, w) && (!on_trace || is_same_call(p, vm, size)))
         return p;
-    p = place_at(function, pc, below, chain, kind_of(true, false, size));
-    return is_there(p, function, pc, below, chain, turn) && is_same_call(p, vm, size) ? p : NULL;
-}
-
-static struct guess *guesses_at(const struct lt_cache_key *b, uint64_t pc, size_t size, uint32_t below)
-{
-    const uint64_t called_from = *(const uint64_t *)b->word[KEY_SP];
-    return s_guesses[lt_hash_slot(mix(pc ^ size << 48, called_from ^ (uint64_t)below << 40), GUESS_BITS)];
-}
-
-/* Is it a place with these values, which the same chain leads to? */
-static inline bool is_right(const struct guess *g, const struct lt_vm *vm, const struct lt_cache_key *b,
-                            uint64_t function, uint64_t pc, size_t size, uint32_t below, uint32_t turn)
-{
-    const struct place *p = g->place;
-    const uint64_t sp = b->word[KEY_SP],
-                   distance = b->word[KEY_JIT] ? 0 : (b->word[KEY_CFRAME] & ~(uint64_t)3) - sp;
-    uint64_t differs = 0;
-    if (!p || !is_there(p, function, pc, below, g->chain, turn) || p->ip != b->word[KEY_IP] ||
-        g->distance != distance || !lt_on_c_stack(b, sp + g->at[g->words - 1]))
-        return false;
-    for (uint32_t i = 0; i < g->words; i++)
-        differs |= *(const uint64_t *)(sp + g->at[i]) ^ g->word[i];
-    return !differs && (!b->word[KEY_JIT] || is_same_call(p, vm, size));
-}
-
-/* The place that one of the guesses is right about; NULL = none is. */
-static inline const struct place *guessed(const struct guess *g, const struct lt_vm *vm,
-                                          const struct lt_cache_key *b, uint64_t function, uint64_t pc,
-                                          size_t size, uint32_t below, uint32_t turn)
-{
-    for (uint32_t i = 0; i < GUESSES; i++)
-        if (is_right(&g[i], vm, b, function, pc, size, below, turn))
-            return g[i].place;
-    return NULL;
-}
-
-/* Remember a place that was found, unless its chain is long. */
-static void guess_next(struct guess *g, const struct lt_cache_key *b, const struct place *p)
-{
-    const uint64_t sp = b->word[KEY_SP];
-    const struct chain *c = chain_find(0, b->word[KEY_IP], p->turn);
-    memmove(g + 1, g, (GUESSES - 1) * sizeof *g);
-    g->place = NULL;
-    g->words = 0;
-    for (; c->next; c = chain_find(c->number, g->word[g->words++], p->turn)) {
-        if (g->words == GUESS_WORDS)
-            return;
-        g->at[g->words] = c->next - (uint32_t)sizeof(uint64_t);
-        g->word[g->words] = *(const uint64_t *)(sp + g->at[g->words]);
-    }
-    g->distance = c->distance;
-    g->chain = p->chain;
-    g->place = g->words ? p : NULL;
+    if (!on_trace)
+        return NULL;
+    w->kind = kind_of(true, false, size);
+    p = place_at(w);
+    return is_there(p, w) && is_same_call(p, vm, size) ? p : NULL;
 }
 
 bool lt_latest_find(uint32_t tid, struct lt_vm *vm, size_t size, const struct lt_cache_key *b,
                     struct lt_stack *stack)
 {
-    const uint32_t turn = turn_of(b);
+    struct wanted w = {.turn = turn_of(b)};
     struct array *a = array_at(b);
-    uint64_t function, pc;
-    uint32_t below;
-    if (!is_of(a, tid, vm, b, turn) || !find_below(a, vm, b, &below) || !read_place(vm, b, &function, &pc))
+    if (!is_of(a, tid, vm, b, w.turn) || !find_below(a, vm, b, &w.below) ||
+        !read_place(vm, b, &w.function, &w.pc) || !(w.chain = find_chain(b, w.turn)))
         return false;
-    struct guess *g = guesses_at(b, pc, size, below);
-    const struct place *p = guessed(g, vm, b, function, pc, size, below, turn);
-    if (!p) {
-        p = find_place(vm, b, function, pc, size, below, turn);
-        if (!p)
-            return false;
-        guess_next(g, b, p);
-    }
+    const struct place *p = find_place(vm, b, &w, size);
+    if (!p)
+        return false;
     vm->allocating = p->allocating;
     stack->id = p->node;
     stack->depth = 0;
@@ -520,7 +550,7 @@ static bool add_step(struct array *a, const struct lt_vm *vm, const struct lt_ca
 static void keep_link(uint64_t link, uint32_t below, uint32_t node, uint32_t turn)
 {
     if ((link & 3) == LINK_LUA)
-        *link_at(below, link) = (struct link){link, below, turn, node};
+        *link_at(below, link, turn) = (struct link){link, below, turn, node};
 }
 
 /* Make the array of what was walked. Returns false if that is not possible; it is empty then. */
@@ -565,21 +595,21 @@ static struct array *array_for(uint32_t tid, const struct lt_vm *vm, const struc
 static void keep_place(const struct lt_vm *vm, const struct lt_cache_key *b, size_t size, uint32_t below,
                        uint32_t chain, uint32_t turn, uint32_t node)
 {
-    uint64_t function, pc;
-    if (!read_place(vm, b, &function, &pc))
+    struct wanted w = {.below = below, .chain = chain, .turn = turn};
+    if (!read_place(vm, b, &w.function, &w.pc))
         return;
     const bool on_trace = b->word[KEY_JIT] != 0, is_sure = !on_trace || lt_trace_is_sure(&vm->allocating);
-    *place_at(function, pc, below, chain, kind_of(on_trace, is_sure, size)) =
-        (struct place){function,
-                       pc,
-                       below,
-                       chain,
-                       turn,
-                       node,
-                       b->word[KEY_IP],
-                       vm->allocating,
-                       size,
-                       on_trace ? lt_trace_version(vm, &vm->allocating, size) : 0};
+    w.kind = kind_of(on_trace, is_sure, size);
+    *place_at(&w) = (struct place){.function = w.function,
+                                   .pc = w.pc,
+                                   .below = below,
+                                   .chain = chain,
+                                   .turn = turn,
+                                   .node = node,
+                                   .kind = w.kind,
+                                   .allocating = vm->allocating,
+                                   .size = size,
+                                   .version = on_trace ? lt_trace_version(vm, &vm->allocating, size) : 0};
 }
 
 /* Can the stack be kept as an array? Its innermost frame of Lua is the one of which the VM is in. */

@@ -190,9 +190,8 @@ static enum mt_type part_of_used(const struct lt_vm *vm, uint64_t object, uint64
 static enum mt_type part_of(const struct lt_vm *vm, uint64_t object, uint64_t block, size_t size)
 {
     program_doubt(object);
-    return object & 7 || !program_readable(object, vm->at->tab_bytes)
-               ? MT_TYPE_UNKNOWN
-               : part_of_used(vm, object, block, size);
+    return object & 7 || !program_readable(object, vm->at->tab_bytes) ? MT_TYPE_UNKNOWN
+                                                                      : part_of_used(vm, object, block, size);
 }
 
 static enum mt_type part_at_hand(const struct lt_vm *vm, const struct lt_pending *p)
