@@ -37,6 +37,7 @@ void feed_free(struct feed *f)
     snapshot_clear(&f->snapshot);
     feed_modules_free(f);
     regions_free(&f->regions);
+    map_clear(&f->existing.freed);
     debuginfo_free(f->debuginfo);
     free(f->payload);
     free(f->lines);
@@ -204,6 +205,8 @@ const char *handle_new(struct feed *f, const struct ring_new *r)
 const char *handle_free(struct feed *f, const struct ring_free *r)
 {
     feed_time(f, r->instructions);
+    if (f->existing.awaited)
+        feed_existing_free(f, r->addr);
     mt_writer_lacks_news(f->writer, r->how & RAW_HOW_UNKNOWN);
     mt_writer_block_free_as(f->writer, r->addr, feed_slot(f, r->slot),
                             (enum mt_how)(r->how & ~(uint32_t)RAW_HOW_UNKNOWN), stack_id(f, &r->stack));
@@ -213,6 +216,8 @@ const char *handle_free(struct feed *f, const struct ring_free *r)
 const char *handle_resize(struct feed *f, const struct ring_resize *r)
 {
     feed_time(f, r->instructions);
+    if (f->existing.awaited)
+        feed_existing_free(f, r->old);
     mt_writer_lacks_news(f->writer, r->how & RAW_HOW_UNKNOWN);
     mt_writer_block_resize(f->writer, r->old, r->addr, r->size, feed_slot(f, r->slot),
                            (enum mt_how)(r->how & ~(uint32_t)RAW_HOW_UNKNOWN), stack_id(f, &r->stack));
@@ -430,6 +435,7 @@ void feed_lost(struct feed *f, const uint64_t *counts)
 void feed_other_ring(struct feed *f)
 {
     memset(f->lost_in_ring, 0, sizeof f->lost_in_ring);
+    f->existing.awaited = false;
 }
 
 const char *handle_lost(struct feed *f, const struct ring_lost *r)

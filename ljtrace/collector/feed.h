@@ -49,6 +49,12 @@ struct feed_pages {
 struct feed_pages feed_take_pages(struct feed *f);
 /* The ranges that the program has mapped itself. Valid until the next slab. */
 const struct regions *feed_regions(const struct feed *f);
+/* The recording asks for the blocks that the program had before it began; and: were they not all reported yet? */
+void feed_await_existing(struct feed *f);
+bool feed_awaits_existing(const struct feed *f);
+/* The process that reports them has ended too early. And: why they are not known, or not all; NULL = they are. */
+void feed_existing_failed(struct feed *f);
+const char *feed_existing_problem(const struct feed *f);
 /* Set the time. uncounted: the header's counter, which counts the instructions of code whose accesses are not
  * recorded. */
 void feed_time(struct feed *f, uint64_t uncounted);

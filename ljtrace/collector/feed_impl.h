@@ -3,7 +3,7 @@
  * SPDX-License-Identifier: GPL-2.0-or-later
  *
  * feed.c decodes the stream and handles heaps, accesses and events that are missing; feed_frame.c handles frames of C;
- * feed_module.c handles object files; feed_pages.c handles what the program maps itself; feed_lua.c handles what is LuaJIT's: frames, types, states, prototypes, traces,
+ * feed_module.c handles object files; feed_pages.c handles what the program maps itself; feed_existing.c handles blocks from before the recording; feed_lua.c handles what is LuaJIT's: frames, types, states, prototypes, traces,
  * snapshots and samples.
  */
 #ifndef LJTRACE_COLLECTOR_FEED_IMPL_H
@@ -48,6 +48,15 @@ struct feed_module {
     struct debuginfo_object *file;
 };
 
+/* The blocks that the program had before the recorder was attached. */
+struct feed_existing {
+    bool awaited;     /* they were asked for, and the list of them is not complete */
+    struct map freed; /* while awaited: addresses that were freed since the recording began -> 1 */
+    uint32_t stack;   /* 0 = not defined yet */
+    uint64_t blocks, bytes;
+    char problem[200]; /* empty = none */
+};
+
 struct feed {
     struct mt_writer *writer;
     struct mt_between between; /* for changes of VM states: feed_change */
@@ -82,6 +91,7 @@ struct feed {
     char fork_socket[40];
     struct regions regions;
     struct feed_pages pages;    /* what RAW_PAGES has asked for */
+    struct feed_existing existing;
     uint8_t unfocused[1 << 16]; /* by thread: it is outside the functions of --toggle-fn */
     uint8_t inside[1 << 16];    /* by thread: how many watched allocators it is inside */
 };
@@ -102,6 +112,9 @@ uint32_t feed_slot(struct feed *f, uint32_t slot);
 const struct feed_module *feed_module_of(const struct feed *f, uint64_t ip, struct raw_text named);
 /* Free what is known of modules. */
 void feed_modules_free(struct feed *f);
+
+/* A block was freed or moved while existing blocks are awaited. */
+void feed_existing_free(struct feed *f, uint64_t addr);
 
 /* A new file begins: all VM states have to be written again. */
 void feed_forget_states(struct feed *f);

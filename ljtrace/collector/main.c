@@ -377,7 +377,7 @@ static void follow_native_fork(struct collector *c)
     channel_announce(&c->channel);
 }
 
-/* A copy of the program takes a snapshot: read it now, so that it is where it belongs among the events. The program
+/* A copy of the program takes a snapshot, or reports its blocks: read it now, so that it is where it belongs among the events. The program
  * goes on, and waits only if the ring is full. */
 static void follow_copy(struct collector *c)
 {
@@ -386,7 +386,10 @@ static void follow_copy(struct collector *c)
     const int listener = local_listen(feed_fork_socket(c->feed));
     channel_announce(&c->channel);
     const int copy = listener >= 0 ? channel_accept(listener, LONGEST_BETWEEN, &pid) : -1;
-    if (copy < 0 || !copy_read(copy, c->feed)) {
+    const bool good = copy >= 0 && copy_read(copy, c->feed);
+    if (!good && feed_awaits_existing(c->feed))
+        feed_existing_failed(c->feed);
+    else if (!good) {
         feed_drop_snapshot(c->feed);
         c->lost_snapshots++;
     }
@@ -501,10 +504,16 @@ static void look_if_asked(struct collector *c)
         look(c, asked.end ? "end" : "mark", asked.name);
 }
 
+/* Does the collector look by itself? Not before it knows the blocks from before the attach. */
+static bool looks_at_pages(const struct collector *c)
+{
+    return c->pages && !feed_awaits_existing(c->feed);
+}
+
 /* Milliseconds until something is due besides tokens. */
 static int until_due(const struct collector *c)
 {
-    const int writing = until_writing(c), pages = c->pages ? pages_wait(c->pages) : writing;
+    const int writing = until_writing(c), pages = looks_at_pages(c) ? pages_wait(c->pages) : writing;
     return pages < writing ? pages : writing;
 }
 
@@ -512,7 +521,7 @@ static int until_due(const struct collector *c)
 static int do_due(struct collector *c)
 {
     const uint32_t looks = __atomic_load_n(&c->ring->looks, __ATOMIC_ACQUIRE);
-    const char *reason = c->pages ? pages_due(c->pages) : NULL;
+    const char *reason = looks_at_pages(c) ? pages_due(c->pages) : NULL;
     if (c->pages && looks != c->looks && !c->forked)
         reason = "request";
     c->looks = looks;
@@ -661,6 +670,19 @@ static void note_lost_snapshots(const struct collector *c)
     note_send(c, text);
 }
 
+/* Report why blocks from before the recording are not known. */
+static void note_existing(const struct collector *c)
+{
+    char text[300];
+    feed_existing_failed(c->feed);
+    const char *problem = feed_existing_problem(c->feed);
+    if (!problem)
+        return;
+    snprintf(text, sizeof text, "--existing-blocks: not all blocks from before the attach are known: %s",
+             problem);
+    note_send(c, text);
+}
+
 /* The launcher does not know the name. */
 static void note_name(const struct collector *c)
 {
@@ -713,6 +735,7 @@ static int finish(struct collector *c, int complete)
     note_missing_events(c);
     note_unrecorded(c);
     note_lost_snapshots(c);
+    note_existing(c);
     note_pages(c);
     note_parts(c);
     if (e.note)
@@ -776,6 +799,8 @@ static int run(struct collector *c)
     }
     c->feed = feed_new(c->writer);
     feed_process(c->feed, (int)c->recording.process);
+    if (c->recording.existing)
+        feed_await_existing(c->feed);
     begin_writing(c);
     return serve(c) ? 0 : 1;
 }

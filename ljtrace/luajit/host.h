@@ -139,7 +139,10 @@ enum host_copy {
     HOST_COPY_IS     /* this is the copy */
 };
 enum host_copy host_copy_begin(void);
-/* End the copy, and leave a number for the process under this key. */
+/* A key that is no address of a Lua state. */
+#define HOST_COPY_OTHER 1ULL
+/* Leave a number for the process under this key. And: end the copy as well. */
+void host_copy_leave(uint64_t key, uint64_t number);
 _Noreturn void host_copy_end(uint64_t key, uint64_t number);
 /* Take the number that a copy has left. Returns false if there is none yet. */
 bool host_copy_result(uint64_t key, uint64_t *number);

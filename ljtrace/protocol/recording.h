@@ -43,6 +43,7 @@ struct recording {
     uint8_t text;      /* the output is classic text */
     uint8_t freed;     /* freed blocks are remembered (--trace-freed) */
     uint8_t keep_last; /* at max_size, the last part is kept (--keep=last) */
+    uint8_t existing;  /* attached: blocks of malloc from before are reported (--existing-blocks) */
     uint8_t pages;     /* native: the pages of the process are looked at (--pages) */
     uint32_t depth;    /* native: the most frames of a stack */
     uint32_t level;    /* of zstd */
@@ -76,15 +77,16 @@ static inline bool recording_lists_prefixes(const char *list)
 static inline bool recording_is_valid(const struct recording *r)
 {
     const bool flags = r->native <= 1 && r->attached <= 1 && r->forks <= 1 && r->lua_api <= 1 &&
-                       r->drops <= 1 && r->text <= 1 && r->freed <= 1 && r->keep_last <= 1 && r->pages <= 1;
+                       r->drops <= 1 && r->text <= 1 && r->freed <= 1 && r->keep_last <= 1 && r->pages <= 1 &&
+                       r->existing <= r->attached;
     const bool times = !r->sample_stacks || (r->sample_stacks >= RECORDING_SHORTEST_SAMPLE &&
                                              r->sample_stacks <= RECORDING_LONGEST_SAMPLE);
     const bool looks =
         !r->pages_every || (r->pages && r->native && r->pages_every >= RECORDING_SHORTEST_LOOK);
     return flags && times && looks && r->universe < UNIVERSES && !(r->universe && r->sample_mean) &&
-           r->process > 0 && r->process <= INT32_MAX && r->depth <= RECORDING_MOST_FRAMES && r->level >= 1 &&
-           r->level <= RECORDING_LEVELS && r->beside <= RECORDING_MOST_BESIDE &&
-           recording_lists_prefixes(r->prefixes);
+           !(r->existing && r->sample_mean) && r->process > 0 && r->process <= INT32_MAX &&
+           r->depth <= RECORDING_MOST_FRAMES && r->level >= 1 && r->level <= RECORDING_LEVELS &&
+           r->beside <= RECORDING_MOST_BESIDE && recording_lists_prefixes(r->prefixes);
 }
 
 #endif

@@ -244,6 +244,11 @@ struct raw_segment_access {
 /* In the flags of an OBJECT record, above its type. */
 enum { RAW_OBJECT_DEAD = 1 << 8, RAW_OBJECT_ROOT = 1 << 9 };
 
+/* A block: where it begins and how large it is. */
+struct raw_block {
+    uint64_t addr, size;
+};
+
 /* A reference from one object to another; what: raw_link_what(). */
 struct raw_link {
     uint64_t to, what;

@@ -80,6 +80,13 @@ static void others_are_refused(void **state)
     r.sample_mean = 1; /* a sample does not know how large the heaps are */
     assert_false(recording_is_valid(&r));
     r = usual();
+    r.existing = 1; /* of a program that is started there are none */
+    assert_false(recording_is_valid(&r));
+    r.attached = 1;
+    assert_true(recording_is_valid(&r));
+    r.sample_mean = 1;
+    assert_false(recording_is_valid(&r));
+    r = usual();
     r.universe = UNIVERSES;
     assert_false(recording_is_valid(&r));
     r = usual();

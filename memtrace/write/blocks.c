@@ -282,6 +282,22 @@ void writer_take_over(struct mt_writer *w, const struct block *block, bool inher
     writer_end_event(w);
 }
 
+bool mt_writer_block_earlier(struct mt_writer *w, uint64_t addr, uint64_t size, uint32_t heap, uint32_t stack)
+{
+    heap = known(heap, w->counts.heaps);
+    stack = known(stack, w->counts.stacks);
+    size = fitting_size(addr, size);
+    if (writer_failed(w) || writer_held_overlap(w, addr, size ? size : 1, NO_BLOCK).slot != NO_SLOT)
+        return false;
+    cover_freed(w, addr, size);
+    writer_take_over(
+        w,
+        &(struct block){.base = addr, .size = size, .heap = heap, .note = stack << HOW_BITS | MT_HOW_MALLOC},
+        false);
+    w->gap_handles = w->handles;
+    return !writer_failed(w);
+}
+
 uint32_t writer_slot_at(const struct mt_writer *w, uint64_t addr, uint32_t heap)
 {
     uint32_t slot = writer_failed(w) ? NO_SLOT : blockmap_at(&w->map, addr);

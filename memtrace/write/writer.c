@@ -637,7 +637,7 @@ static struct mt_writer *begin(const struct mt_writer *w, int fd, const struct m
     take_over_blocks(other, w, how);
     take_over_unsampled(other, w);
     other->has_gaps = w->has_gaps;
-    other->gap_handles = w->has_gaps ? other->handles : 0;
+    other->gap_handles = w->gap_handles ? other->handles : 0;
     writer_copy_containers(other, w);
     writer_lua_copy(other, w);
     if (!writer_failed(other))

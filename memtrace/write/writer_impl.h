@@ -162,7 +162,8 @@ struct mt_writer {
     struct {
         uint64_t bytes, news, reserve;
     } peak;
-    uint64_t gap_handles; /* blocks with lower handles were live, or had ended, at the last gap */
+    /* Blocks with lower handles were live, or had ended, at the last gap, or when blocks from before the trace were listed. */
+    uint64_t gap_handles;
     uint64_t orphans;     /* Frees and Resizes of blocks whose New may be missing */
     uint32_t checkpoint_interval,
         chunks_since_checkpoint; /* EVENTS chunks: minimum between checkpoints; since the last */

@@ -94,6 +94,16 @@ def older_frees(trace: "Trace") -> int:
     return int(trace.info().get("older_frees", 0))
 
 
+def existing(trace: "Trace") -> dict:
+    """What the recording has of the blocks from before the recorder was attached, if it was asked for them: their number and
+    bytes, and why they are not known, or not all."""
+    facts = trace.info()
+    if "existing_blocks" not in facts:
+        return {}
+    found = {"blocks": int(facts["existing_blocks"]), "bytes": int(facts["existing_bytes"])}
+    return {"existing": {**found, "problem": facts.get("existing_problem", "")}}
+
+
 def peak_reserve(trace: "Trace") -> int:
     """Of the most bytes live in the whole trace: those of blocks that another allocator has divided into pieces after
     that. Such a block counts as a whole until its first piece, if the list of these blocks cannot be read ahead."""
@@ -177,6 +187,7 @@ def _totals(trace: "Trace", summary: "Summary", whole: bool) -> dict:
         "unmatched": {"free": stats["unmatched_free"], "access": stats["unmatched_access"]},
         "mismatched_frees": stats["mismatched_free"],
         "older_frees": older_frees(trace),
+        **existing(trace),
         **extent(stats, totals),
         "threads": summary.threads,
         "states": sum(heap.kind == "lua" for heap in heaps),

@@ -407,9 +407,7 @@ def remarks_of(trace: Trace, view: View, facts: dict) -> list[str]:
     if facts["highest"] and facts["highest"] > 1.1 * max(facts["rss"], 1) and view.args.at == "peak":
         texts.append("The highest value was between two looks; --pages=10ms looks more often.")
     if "attached" in info:
-        texts.append(
-            "Blocks from before the attach are not known: they count as free, their mappings as of unknown owner."
-        )
+        texts += from_before(info)
     whole, _ = view.whole(FREE)
     if view.allocator and whole >= max(1 << 20, facts["rss"] // 20):
         texts.append(f"What {view.allocator.name} offers for free memory (nothing of it was tried here):")
@@ -418,6 +416,21 @@ def remarks_of(trace: Trace, view: View, facts: dict) -> list[str]:
         texts.append("What LuaJIT offers (nothing of it was tried here):")
         texts += [f"  {advice}" for advice in allocators.LUAJIT.advice]
     return texts
+
+
+def from_before(info: dict) -> list[str]:
+    """What is known of the blocks that the program had before the recorder was attached to it."""
+    if "existing_blocks" not in info:
+        return [
+            "Blocks from before the attach are not known: they count as free, their mappings as of unknown owner. "
+            "ljtrace attach --existing-blocks records them."
+        ]
+    if "existing_problem" in info:
+        return [
+            f"Not all blocks from before the attach are known ({info['existing_problem']}): the others count as free, "
+            "their mappings as of unknown owner."
+        ]
+    return []
 
 
 def shown(rows: Iterable[dict]) -> list[dict]:

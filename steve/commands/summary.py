@@ -40,6 +40,11 @@ KEYS = (
         "frees of blocks that functions of another family made, such as free of a block of new; they are free events",
     ),
     ("older_frees", "frees and resizes of blocks from before ljtrace attach; they are not among the events"),
+    (
+        "existing",
+        "with ljtrace attach --existing-blocks: blocks and bytes from before the attach; problem: why they are not (all) "
+        "known, empty if they are",
+    ),
     ("instructions", "instructions executed by the program; with --from or --to, between the marks"),
     (
         "time_unit",
@@ -290,11 +295,14 @@ def other_rows(figures: dict) -> list:
     from steve.analysis.totals import dropped_text, program_end_text
 
     reserve = figures.get("peak_reserve", 0)
+    existing = figures.get("existing", {})
     return [
         ("unmatched frees", number(figures["unmatched"]["free"])),
         ("unmatched accesses", recorded(figures["unmatched"]["access"])),
         *([("mismatched frees", number(figures["mismatched_frees"]))] if figures["mismatched_frees"] else []),
         *([("frees of older blocks", number(figures["older_frees"]))] if figures["older_frees"] else []),
+        *([("blocks from before", number(existing["blocks"]), size(existing["bytes"]))] if existing else []),
+        *([("others from before", f"not known: {existing['problem']}")] if existing.get("problem") else []),
         (figures["time_unit"], number(figures["instructions"])),
         ("seconds", f"{figures['seconds']:.3f}"),
         ("threads", number(figures["threads"])),

@@ -33,19 +33,19 @@ enum { NAME_BYTES = 40, COPIES = 4, RESULTS = 128, SIGNAL_SET = 8 /* bytes of th
 struct result {
     uint64_t key, number;
 };
-static struct result *s_results; /* [RESULTS] */
+static struct result *s_results; /* [RESULTS], then that of HOST_COPY_OTHER */
 static long s_copies[COPIES];    /* the processes that may run, the oldest first; 0 = none */
 static uint64_t s_began;         /* when the program began to wait */
 static uint64_t s_longest;       /* the longest wait so far, in nanoseconds */
 
 static struct result *result_of(uint64_t key)
 {
-    return &s_results[key / 64 % RESULTS];
+    return &s_results[key == HOST_COPY_OTHER ? RESULTS : key / 64 % RESULTS];
 }
 
 static bool make_results(void)
 {
-    const size_t n = RESULTS * sizeof *s_results;
+    const size_t n = (RESULTS + 1) * sizeof *s_results;
     if (!s_results) {
         void *at = mmap(NULL, n, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
         s_results = at == MAP_FAILED ? NULL : at;
@@ -98,12 +98,17 @@ static void become_copy(const char *name, uint32_t number)
         end(1);
 }
 
-void host_copy_end(uint64_t key, uint64_t number)
+void host_copy_leave(uint64_t key, uint64_t number)
 {
-    native_ring_send_end();
     struct result *r = result_of(key);
     r->number = number;
     __atomic_store_n(&r->key, key, __ATOMIC_RELEASE);
+}
+
+void host_copy_end(uint64_t key, uint64_t number)
+{
+    native_ring_send_end();
+    host_copy_leave(key, number);
     end(0);
 }
 
@@ -205,7 +210,7 @@ void copy_restart(void)
     s_longest = 0;
     memset(s_copies, 0, sizeof s_copies);
     if (s_results)
-        munmap(s_results, RESULTS * sizeof *s_results);
+        munmap(s_results, (RESULTS + 1) * sizeof *s_results);
     s_results = NULL;
 }
 

@@ -366,8 +366,9 @@ static void send_part(void)
 
 bool native_ring_send_to(int socket)
 {
-    struct ring_header *own = native_memory(RING_HEADER_BYTES + COPY_PART_BYTES);
-    if (!own)
+    struct ring_header *own = mmap(NULL, RING_HEADER_BYTES + COPY_PART_BYTES, PROT_READ | PROT_WRITE,
+                                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (own == MAP_FAILED)
         return false;
     memcpy(own, native_ring, sizeof *own);
     own->slab_count = 1;

@@ -11,6 +11,7 @@
 #include "ljtrace/native/inside/code_patch.h"
 #include "ljtrace/native/inside/copy.h"
 #include "ljtrace/native/inside/events.h"
+#include "ljtrace/native/inside/existing.h"
 #include "ljtrace/native/inside/got.h"
 #include "ljtrace/native/inside/heap.h"
 #include "ljtrace/protocol/kernel.h"
@@ -503,6 +504,8 @@ NATIVE_PUBLIC int ljtrace_native_attach(const char *text)
         ljtrace_native_detach("");
         return ATTACHED_NO_MAPS;
     }
+    if (native_options.existing)
+        existing_report();
     lua_states_find();
     if (native_options.universe)
         lua_snapshots_begin(code_patch_interrupted);

@@ -29,15 +29,22 @@ static uint64_t read_hex(const char **at, const char *end)
     return number;
 }
 
-/* A line of /proc/self/maps: FROM-TO rwxp ...  */
+/* A line of /proc/self/maps: FROM-TO rwxp OFFSET DEVICE INODE ...  */
 static void note_line(const char *at, const char *end)
 {
+    enum { OFFSET_AND_DEVICE = 3 };
     struct writable_range r;
     r.from = read_hex(&at, end);
     at++;
     r.to = read_hex(&at, end);
-    if (end - at > 2 && at[2] == 'w' && s_range_count < MOST_RANGES)
-        s_ranges[s_range_count++] = r;
+    const bool is_private = end - at > 4 && at[4] == 'p';
+    if (end - at <= 2 || at[2] != 'w' || s_range_count == MOST_RANGES)
+        return;
+    at++;
+    for (int blanks = 0; at < end && blanks < OFFSET_AND_DEVICE; at++)
+        blanks += *at == ' ';
+    r.anonymous = is_private && at < end && read_hex(&at, end) == 0;
+    s_ranges[s_range_count++] = r;
 }
 
 /* Only the begin of a line matters, so long lines may be cut. */
@@ -63,7 +70,8 @@ bool writable_read(void)
     return s_range_count > 0;
 }
 
-bool writable_has(uint64_t at)
+/* The first range that ends after this address. */
+static uint32_t find(uint64_t at)
 {
     uint32_t low = 0, high = s_range_count;
     while (low < high) {
@@ -73,7 +81,21 @@ bool writable_has(uint64_t at)
         else
             high = middle;
     }
-    return low < s_range_count && at >= s_ranges[low].from;
+    return low;
+}
+
+bool writable_has(uint64_t at)
+{
+    const uint32_t i = find(at);
+    return i < s_range_count && at >= s_ranges[i].from;
+}
+
+bool writable_has_all(uint64_t at, uint64_t to)
+{
+    for (uint32_t i = find(at); at < to; at = s_ranges[i++].to)
+        if (i >= s_range_count || at < s_ranges[i].from)
+            return false;
+    return true;
 }
 
 const struct writable_range *writable_ranges(uint32_t *n)

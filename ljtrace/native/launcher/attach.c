@@ -52,6 +52,7 @@ static const char s_attach_usage[] =
     "  --universe[=growing]  take a snapshot of all Lua objects of each Lua state, also those from\n"
     "                     before, for steve universe; growing: and one each time the state's heap\n"
     "                     has grown by half since the last\n"
+    "  --existing-blocks  record the blocks, too, that malloc of glibc had given before\n"
     "  --seconds=N        detach after N seconds\n"
     "  --trace-fork=no    do not record children that the program forks; else each has a file\n"
     "                     with its process id in the name\n" SERVE_HELP
@@ -76,6 +77,10 @@ static const char *set_option(struct attach *a, const char *name, const char *va
                    ? NULL
                    : "--seconds takes a number above 0, such as 10 or 0.5";
     }
+    if (strcmp(name, "existing-blocks") == 0) {
+        a->launcher.recording.existing = 1;
+        return NULL;
+    }
     const char *wrong;
     if (serve_option(&a->serve, name, value, &wrong))
         return wrong;
@@ -86,9 +91,13 @@ static const char *set_option(struct attach *a, const char *name, const char *va
 static int parse(struct attach *a, bool attaches, int argc, char **argv)
 {
     enum { OTHER, HELP, VERSION };
-    static const struct option all[] = {
-        LAUNCHER_OPTIONS(OTHER),           {"seconds", required_argument, NULL, OTHER}, SERVE_OPTIONS(OTHER),
-        {"help", no_argument, NULL, HELP}, {"version", no_argument, NULL, VERSION},     {0}};
+    static const struct option all[] = {LAUNCHER_OPTIONS(OTHER),
+                                        {"seconds", required_argument, NULL, OTHER},
+                                        SERVE_OPTIONS(OTHER),
+                                        {"existing-blocks", no_argument, NULL, OTHER},
+                                        {"help", no_argument, NULL, HELP},
+                                        {"version", no_argument, NULL, VERSION},
+                                        {0}};
     static const struct option few[] = {
         {"help", no_argument, NULL, HELP}, {"version", no_argument, NULL, VERSION}, {0}};
     const char *command = attaches ? "attach" : "detach";

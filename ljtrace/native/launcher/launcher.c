@@ -134,9 +134,10 @@ void launcher_defaults(struct launcher *l)
 
 const char *launcher_conflict(const struct launcher *l)
 {
-    return l->recording.universe && l->recording.sample_mean
-               ? "--universe does not go with --sample: a sample does not know how large the heaps are"
-               : NULL;
+    const struct recording *r = &l->recording;
+    if (r->universe && r->sample_mean)
+        return "--universe does not go with --sample: a sample does not know how large the heaps are";
+    return r->existing && r->sample_mean ? "--existing-blocks does not go with --sample" : NULL;
 }
 
 /* A program that is started has no states at first. */
