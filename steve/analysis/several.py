@@ -1,7 +1,7 @@
 """Several memtraces as one: what forks of a program left, such as the workers of a server.
 
-The files are read one after the other, so that only one is in memory. Each is analysed as it would be alone; sums of rows with
-the same name are added up. A peak is that of each process, so a sum of peaks need not have been there at one time; headings
+The files are read one after the other, so that only one is in memory; or with -j and --scheduler each worker reads one at a
+time. Each is analysed as it would be alone; sums of rows with the same name are added up. A peak is that of each process, so a sum of peaks need not have been there at one time; headings
 say so.
 
 SPDX-License-Identifier: GPL-2.0-or-later
@@ -9,15 +9,20 @@ SPDX-License-Identifier: GPL-2.0-or-later
 from __future__ import annotations
 
 import argparse
+import os
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
 from steve.analysis.blocks import Blocks, choice_text
 from steve.analysis.filter import fields_of
 from steve.analysis.totals import time_unit
+from steve.parallel.processes import Pool, WorkerKilled
+from steve.parallel.rounds import requests_workers
+from steve.system import messages
 from steve.system.errors import SteveError
 from steve.terminal import listing
 from steve.terminal.listing import Column
+from steve.terminal.progress import Progress
 from steve.trace import missing, rollups
 from steve.trace.rollups import PROCESS, Rollup, SummedRows, Sums, process_text
 
@@ -47,54 +52,150 @@ def of_one(args: argparse.Namespace, path: str) -> argparse.Namespace:
     return argparse.Namespace(**{**vars(args), "file": path})
 
 
+def for_worker(args: argparse.Namespace, path: str) -> argparse.Namespace:
+    """The same for a worker, which may have another working directory and needs no further workers."""
+    return argparse.Namespace(
+        **{**vars(args), "file": os.path.abspath(path), "file_name": path, "jobs": 1, "scheduler": None}
+    )
+
+
+class Said(NamedTuple):
+    """What is to be said of a file that was analysed, beside what was found in it. status: the exit status, 0 if it is not
+    known yet."""
+
+    name: str
+    sample: Sample
+    remarks: list[str]
+    has_accesses: bool
+    unit: str
+    is_fork: bool
+    status: int
+
+
+class Collected(Protocol):
+    """What a command finds in files. join() adds what was found in others, which come after those that were added."""
+
+    def join(self, other: Any) -> None:
+        ...
+
+
+Found = TypeVar("Found", bound=Collected)
+
+
+def said_of(chosen: Blocks, status: int) -> Said:
+    """What is to be said of a file that was analysed. status: the exit status."""
+    trace = chosen.trace
+    return Said(
+        trace.name,
+        chosen.sample,
+        [remark for remark in chosen.remarks() if remark],
+        not missing.accesses(trace),
+        time_unit(trace),
+        "forked_from_pid" in trace.info(),
+        status,
+    )
+
+
+def analysed(
+    command: str, args: argparse.Namespace, how: dict, make: Callable[[], Found], add: Callable[[Found, Blocks], None]
+) -> tuple[Found, Said, list[str]]:
+    """Task: what make() makes, with one file added; and the messages of the analysis."""
+    with messages.kept() as lines:
+        chosen, found = Blocks(command, args, **how), make()
+        add(found, chosen)
+        return found, said_of(chosen, chosen.verdict()), lines
+
+
+def is_balanced(sizes: Sequence[int], workers: int) -> bool:
+    """Have so many workers the same to do, about, if each file is read by one of them? Else the files are divided. sizes: of the
+    files in bytes; 0 of what is no file."""
+    return all(sizes) and max(sizes) * workers <= sum(sizes)
+
+
 class Files:
     """The chosen blocks of each file that the arguments name, in turn; and then what is to be said of all of them.
 
-    how: arguments of Blocks. chosen: those of the file that was read last."""
+    how: arguments of Blocks. chosen: those of the file that was read last in this process."""
 
     def __init__(self, command: str, args: argparse.Namespace, **how: Any) -> None:
         self.command, self.args, self._how = command, args, how
         self.chosen: Blocks
-        self._status = 0
-        self._remarks: dict[str, list[str]] = {}  # of the files that they are true of
-        self._without_accesses: list[str] = []
-        self._units: set[str] = set()
-        self._have_forks = False
+        self._said: list[Said] = []
 
     def __len__(self) -> int:
         return len(self.args.files)
 
     def __iter__(self) -> Iterator[Blocks]:
-        known: Sample | None = None
-        for number, path in enumerate(self.args.files):
+        for number in range(len(self)):
             self.chosen = self.blocks(number)
             yield self.chosen
-            if known not in (None, self.sample):
-                raise SteveError(f"{path}: is sampled otherwise than the files before it; analyse such files apart")
-            known = self.sample
-            self._add()
+            # of several, what was wrong with one is reported at once, so that its trace can be closed
+            self._add(said_of(self.chosen, self.chosen.verdict() if len(self) > 1 else 0))
+
+    def collect(self, make: Callable[[], Found], add: Callable[[Found, Blocks], None]) -> Found:
+        """What make() makes, with all files added. If workers are requested, and the files are about as large, a worker reads
+        a file; else it reads a part of one. add: adds a file. Both functions, and what they make of one of several files, can
+        be sent to other processes."""
+        found = make()
+        if len(self) == 1:
+            for chosen in self:
+                add(found, chosen)
+        elif not requests_workers(self.args) or not self._collect_by_workers(found, make, add):
+            for chosen in self:
+                of_one = make()
+                add(of_one, chosen)
+                found.join(of_one)
+        return found
+
+    def _collect_by_workers(
+        self, found: Found, make: Callable[[], Found], add: Callable[[Found, Blocks], None]
+    ) -> bool:
+        """Add all files to what was found, by workers that read one file at a time; False if that would make some wait for
+        others long."""
+        sizes = [os.path.getsize(path) if os.path.isfile(path) else 0 for path in self.args.files]
+        with Pool(self.args) as pool, Progress(self.command, self.args.quiet) as progress:
+            if not is_balanced(sizes, pool.n):
+                return False
+            tasks = [(self.command, for_worker(self.args, path), self._how, make, add) for path in self.args.files]
+            try:
+                for of_one, said, lines in pool.run(analysed, tasks):
+                    for line in lines:
+                        messages.say(line)
+                    found.join(of_one)
+                    self._add(said)
+                    progress(sum(sizes[: len(self._said)]), sum(sizes))
+            except WorkerKilled as error:
+                path = self.args.files[len(self._said)]
+                raise SteveError(f"{path}, or one of the files after it: {error}") from None
+        return True
 
     def blocks(self, number: int) -> Blocks:
         """The chosen blocks of one of the files, from its beginning."""
         return Blocks(self.command, of_one(self.args, self.args.files[number]), **self._how)
 
+    def _add(self, said: Said) -> None:
+        if self._said and said.sample != self.sample:
+            raise SteveError(f"{said.name}: is sampled otherwise than the files before it; analyse such files apart")
+        self._said.append(said)
+
     @property
     def sample(self) -> Sample:
         """How the blocks of the files were sampled, which is the same of all that were read."""
-        return self.chosen.sample
+        return self._said[0].sample
 
-    def _add(self) -> None:
-        """Note what is to be said of a file that was analysed. Of several, what was wrong with it is reported at once, so that
-        its trace can be closed."""
-        name = self.chosen.trace.name
-        if missing.accesses(self.chosen.trace):
-            self._without_accesses.append(name)
-        self._units.add(time_unit(self.chosen.trace))
-        self._have_forks |= "forked_from_pid" in self.chosen.trace.info()
-        for remark in filter(None, self.chosen.remarks()):
-            self._remarks.setdefault(remark, []).append(name)
-        if len(self) > 1:
-            self._status = max(self._status, self.chosen.verdict())
+    @property
+    def unit(self) -> str:
+        """The unit of their times."""
+        units = {said.unit for said in self._said}
+        return units.pop() if len(units) == 1 else "time"
+
+    def _without_accesses(self) -> list[str]:
+        """The names of the files without loads and stores."""
+        return [said.name for said in self._said if not said.has_accesses]
+
+    def have_accesses(self) -> bool:
+        """Were loads and stores recorded of some of the files?"""
+        return any(said.has_accesses for said in self._said)
 
     def title(
         self, what: str, peaks: bool = True, inherited: bool = True, name: str = "", sample: Sample | None = None
@@ -103,15 +204,17 @@ class Files:
         blocks count that a child inherited? name: of the files; "": their number. sample: as of Blocks.title()."""
         if len(self) == 1:
             return self.chosen.title(what, sample)
-        said = (self.sample if sample is None else sample).remark + "".join(
-            self._of(remark, names) for remark, names in self._remarks.items()
-        )
-        if self._without_accesses and (
-            getattr(self.args, "counts_accesses", False) or len(self._without_accesses) < len(self)
-        ):
-            said += self._of(" (loads and stores were not recorded)", self._without_accesses)
+        of_remarks: dict[str, list[str]] = {}
+        for of_file in self._said:
+            for remark in of_file.remarks:
+                of_remarks.setdefault(remark, []).append(of_file.name)
+        said = (self.sample if sample is None else sample).remark
+        said += "".join(self._of(remark, names) for remark, names in of_remarks.items())
+        lacking = self._without_accesses()
+        if lacking and (getattr(self.args, "counts_accesses", False) or len(lacking) < len(self)):
+            said += self._of(" (loads and stores were not recorded)", lacking)
         notes = [PEAKS] if peaks else []
-        if inherited and self._have_forks and "inherited" not in fields_of(self.args.where or ""):
+        if inherited and any(of.is_fork for of in self._said) and "inherited" not in fields_of(self.args.where or ""):
             notes.append(INHERITED)
         remark = f" ({'; '.join(notes)})" if notes else ""
         return f"{name or f'{len(self)} files'}: {what}{choice_text(self.args)}{remark}{said}"
@@ -125,19 +228,21 @@ class Files:
 
     def columns(self, columns: Sequence[Column], of_accesses: Container[str] = ()) -> tuple[Column, ...]:
         """The columns of a listing: see Blocks.columns(). What one of the files does not have is not known of the sum."""
-        if self._without_accesses:
+        if self._without_accesses():
             columns = listing.unknown(columns, of_accesses)
-        unit = next(iter(self._units)) if len(self._units) == 1 else "time"
-        return listing.in_unit(columns, unit)
+        return listing.in_unit(columns, self.unit)
 
     def check_unit(self) -> None:
         """SteveError if times of the files are not of one unit, so that they cannot be added up."""
-        if len(self._units) > 1:
-            raise SteveError(f"the files have times in {' and in '.join(sorted(self._units))}, which are no sum")
+        units = sorted({said.unit for said in self._said})
+        if len(units) > 1:
+            raise SteveError(f"the files have times in {' and in '.join(units)}, which are no sum")
 
     def verdict(self, counts_accesses: bool = True) -> int:
         """Report what was wrong with the traces, if that was not done; return the exit status."""
-        return self.chosen.verdict(counts_accesses) if len(self) == 1 else self._status
+        if len(self) == 1:
+            return self.chosen.verdict(counts_accesses)
+        return max(said.status for said in self._said)
 
 
 class Joined:
@@ -165,11 +270,23 @@ class Joined:
             self._rollup, self.sums = rollup, sums
             return sums.numbers
         numbers = self._numbers(rollup, sums.numbers)
-        found = Sums(numbers, sums.rows)
-        if len(self._processes) > 1:
-            found = _concatenated(self.sums, found)
-        self.sums = _merged(found)
+        self._add(Sums(numbers, sums.rows))
         return numbers
+
+    def join(self, other: Joined) -> None:
+        """Add the rows of other files."""
+        import numpy as np
+
+        nodes = other.sums.numbers & np.uint64((1 << FILE) - 1)
+        files = other.sums.numbers - nodes + np.uint64(len(self._processes) << FILE)
+        if self.by != PROCESS:
+            nodes = self._names.add_joined(other._names, nodes.astype("u4")).astype("u8")
+        self._processes += other._processes
+        self._add(Sums(nodes | files if self.by == PROCESS or self._is_apart else nodes, other.sums.rows))
+
+    def _add(self, sums: Sums) -> None:
+        """Add sums of rows with the numbers that are of all files."""
+        self.sums = _merged(_concatenated(self.sums, sums) if hasattr(self, "sums") else sums)
 
     def _numbers(self, rollup: Rollup, numbers: np.ndarray) -> np.ndarray:
         """The numbers that rows of the file that is added have among those of all."""
@@ -233,10 +350,18 @@ class Tables:
 
     def add(self, found: Any, trace: Trace) -> None:
         """Add the result of the next file."""
+        self._add(process_text(trace), found)
+
+    def join(self, other: Tables) -> None:
+        """Add the results of other files."""
+        for name, found in other._found:
+            self._add(name, found)
+
+    def _add(self, name: str, found: Any) -> None:
         if self._is_apart or not self._found:
-            self._found.append((process_text(trace), found))
+            self._found.append((name, found))
         else:
-            self._found = [(name, self._join(known, found)) for name, known in self._found]
+            self._found = [(first, self._join(known, found)) for first, known in self._found]
 
     def all(self) -> list[Any]:
         """The results."""
@@ -258,8 +383,14 @@ class Added:
 
     def add(self, rows: Iterable[dict], trace: Trace) -> None:
         """Add the rows of the next file."""
+        self._add({PROCESS: process_text(trace), **row} if self._is_apart else row for row in rows)
+
+    def join(self, other: Added) -> None:
+        """Add the rows of other files."""
+        self._add(other.rows())
+
+    def _add(self, rows: Iterable[dict]) -> None:
         for row in rows:
-            row = {PROCESS: process_text(trace), **row} if self._is_apart else row
             key = tuple(row[name] for name in self._names())
             self._rows[key] = self._sum(self._rows[key], row) if key in self._rows else row
 

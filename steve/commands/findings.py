@@ -330,6 +330,19 @@ class OfAll:
         if chosen.errors:
             self._add_errors(errors_of(chosen, found.errors, self.args), chosen.trace)
 
+    def join(self, other: OfAll) -> None:
+        """Add what the rules find in other files."""
+        from steve.analysis import program_errors
+
+        self._size += other._size
+        self._accesses &= other._accesses
+        for rule, rows in other._rows.items():
+            self._rows.setdefault(rule, several.Joined(self.args)).join(rows)
+            self._not_judged.setdefault(rule, {}).update(other._not_judged[rule])
+        for text, names in other.left_out.items():
+            self.left_out.setdefault(text, []).extend(names)
+        self.errors = program_errors.joined(self.errors, other.errors)
+
     def _add_errors(self, found: list[dict], trace: Trace) -> None:
         """Add the objects of --json for the errors of a file."""
         from steve.analysis import program_errors
@@ -502,10 +515,8 @@ def run(args: argparse.Namespace) -> int:
 
     listing.check(args, several.columns(COLUMNS, args))
     check_replay(args)
-    found = OfAll(args, rules_of(args))
     files = several.Files(NAME, args, again=True, errors=wants_errors(args))
-    for chosen in files:
-        found.add(chosen)
+    found = files.collect(partial(OfAll, args, rules_of(args)), OfAll.add)
     left_out = found.remark()
     findings = found.findings(files.sample)
     write(args, files.title("findings", peaks=False, inherited=False), found.errors, findings, left_out, files.sample)

@@ -146,6 +146,17 @@ class Found:
         self._lives.append(append_fields(lives, ("file", "site"), more, usemask=False))
         self._files.append((rollups.process_text(chosen.trace), operations))
 
+    def join(self, other: Found) -> None:
+        """Add the lives of other files."""
+        import numpy as np
+
+        numbers = [self._texts.setdefault(text, len(self._texts)) for text in other._texts]
+        for lives in other._lives:
+            lives["site"] = np.array(numbers, "u4")[lives["site"]]
+            lives["file"] += len(self._files)
+            self._lives.append(lives)
+        self._files += other._files
+
     def ranked(self, order: str) -> Rows:
         """The rows sorted as listing.ranked() would sort them, without making a dictionary for each. order: the key of the
         sort column."""
@@ -196,11 +207,10 @@ class Rows:
 
 
 def run(args: argparse.Namespace) -> int:
-    files, found = several.Files(NAME, args), Found(args)
+    files = several.Files(NAME, args)
     columns = (OF_SEVERAL, *COLUMNS) if len(files) > 1 else COLUMNS
     listing.check(args, columns)
-    for chosen in files:
-        found.add(chosen)
+    found = files.collect(partial(Found, args), Found.add)
     rows = found.ranked(args.sort)
     size = counted(int(rows.lives["size"].sum()), "byte")
     title = files.title(f"{counted(len(rows), 'block')} of {size} live for {args.share:g}% or more", peaks=False)

@@ -5,6 +5,7 @@ SPDX-License-Identifier: GPL-2.0-or-later
 from __future__ import annotations
 
 import argparse
+from functools import partial
 from typing import TYPE_CHECKING
 
 from steve.analysis import blocks, several
@@ -150,12 +151,16 @@ def rows_of(sums: list[dict]) -> list[dict]:
     return rows
 
 
+def add_classes(found: several.Tables, chosen: blocks.Blocks) -> None:
+    """Add the classes of a file."""
+    found.add(chosen.fold(Classes).fold, chosen.trace)
+
+
 def run(args: argparse.Namespace) -> int:
     columns = several.columns(COLUMNS, args)
     listing.check(args, columns)
-    files, found = several.Files(NAME, args), several.Tables(args, Classes.joined)
-    for chosen in files:
-        found.add(chosen.fold(Classes).fold, chosen.trace)
+    files = several.Files(NAME, args)
+    found = files.collect(partial(several.Tables, args, Classes.joined), add_classes)
     rows = found.rows(lambda classes: rows_of(classes.rows()))
     listing.write(args, files.title("heat of blocks", peaks=False), rows, files.columns(columns, OF_ACCESSES))
     return files.verdict()

@@ -315,6 +315,15 @@ class LeakRows:
         if advice := hint(chosen, found.survivors, reach):
             self.advice[advice] = None
 
+    def join(self, other: LeakRows) -> None:
+        """Add the rows of other files."""
+        self.rows.join(other.rows)
+        self.totals.update(other.totals)
+        self._states.update(other._states)
+        self._are_forks |= other._are_forks
+        self._unsearched += other._unsearched
+        self.advice.update(other.advice)
+
     def title(self) -> str:
         title = heading(self.totals, " or ".join(self._states))
         if "lost" in self.totals and self._unsearched:
@@ -327,9 +336,8 @@ class LeakRows:
 def run(args: argparse.Namespace) -> int:
     columns = several.columns(COLUMNS, args)
     listing.check(args, columns)
-    files, found = several.Files(NAME, args, again=True), LeakRows(args)
-    for chosen in files:
-        found.add(chosen)
+    files = several.Files(NAME, args, again=True)
+    found = files.collect(partial(LeakRows, args), LeakRows.add)
     make = partial(row_of, total=found.totals["bytes"], sample=files.sample)
     rows, title = found.rows.rows(make).ranked(args.sort), files.title(found.title(), peaks=False, inherited=False)
     listing.write_ranked(args, title, rows, shown(columns, found.totals), sample=files.sample)

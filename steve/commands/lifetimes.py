@@ -199,11 +199,9 @@ def rows_of(size: int | None, bins: list, total: int, variances: dict[int, dict]
     return rows
 
 
-def unit_of(chosen: blocks.Blocks, args: argparse.Namespace) -> str:
-    """The unit of the lifetimes: that of --unit, but `instructions` is the clock of the trace, whatever that counts."""
-    from steve.analysis.totals import time_unit
-
-    return time_unit(chosen.trace) if args.unit == "instructions" else args.unit
+def unit_of(files: several.Files, args: argparse.Namespace) -> str:
+    """The unit of the lifetimes: that of --unit, but `instructions` is the clock of the traces, whatever that counts."""
+    return files.unit if args.unit == "instructions" else args.unit
 
 
 def table_of(chosen: blocks.Blocks, args: argparse.Namespace) -> LifetimeBins:
@@ -216,7 +214,19 @@ def table_of(chosen: blocks.Blocks, args: argparse.Namespace) -> LifetimeBins:
     table = LifetimeBins(Clock(chosen).lifetimes, args.bins, args.by_size)
     for batch, keep in chosen.batches():
         table.add(batch, keep)
+    table.measure = in_instructions  # the clock and its file are no part of what was found
     return table
+
+
+def add_table(found: several.Tables, chosen: blocks.Blocks) -> None:
+    """Add the table of a file."""
+    unit = chosen.args.unit
+    found.add(table_of(chosen, chosen.args), chosen.trace)
+    if chosen.sample and unit in ("operations", "bytes"):
+        raise UsageError(
+            f"{chosen.trace.name}: is a sample of the blocks, in which not all {unit} of a life are known; "
+            "give --unit instructions, the clock of the trace"
+        )
 
 
 def shown(columns: tuple[Column, ...], args: argparse.Namespace) -> tuple[Column, ...]:
@@ -227,17 +237,11 @@ def shown(columns: tuple[Column, ...], args: argparse.Namespace) -> tuple[Column
 def run(args: argparse.Namespace) -> int:
     columns = several.columns(COLUMNS, args)
     listing.check(args, columns)
-    files, found = several.Files(NAME, args), several.Tables(args, LifetimeBins.joined)
-    for chosen in files:
-        found.add(table_of(chosen, args), chosen.trace)
-        if chosen.sample and args.unit in ("operations", "bytes"):
-            raise UsageError(
-                f"{chosen.trace.name}: is a sample of the blocks, in which not all {args.unit} of a life are known; "
-                "give --unit instructions, the clock of the trace"
-            )
+    files = several.Files(NAME, args)
+    found = files.collect(partial(several.Tables, args, LifetimeBins.joined), add_table)
     if args.unit == "instructions":
         files.check_unit()
-    title = files.title(f"lifetimes in {unit_of(files.chosen, args)}", peaks=False)
+    title = files.title(f"lifetimes in {unit_of(files, args)}", peaks=False)
     rows = found.rows(lambda table: table.rows(files.sample))
     listing.write(args, title, rows, shown(columns, args), files.sample)
     return files.verdict()

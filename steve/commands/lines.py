@@ -5,6 +5,7 @@ SPDX-License-Identifier: GPL-2.0-or-later
 from __future__ import annotations
 
 import argparse
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from steve.analysis import blocks, several
@@ -192,18 +193,32 @@ def has_no_instructions(chosen: blocks.Blocks) -> bool:
     )
 
 
+class OfLines:
+    """The rows of all files. without_instructions: do some lack the instructions of accesses?"""
+
+    def __init__(self, args: argparse.Namespace) -> None:
+        self.rows = several.Added(args, ("function", "file", "line", "place"), {"mean_lifetime": "allocs"})
+        self.without_instructions = False
+
+    def add(self, chosen: blocks.Blocks) -> None:
+        """Add a file."""
+        self.rows.add(measured(chosen), chosen.trace)
+        self.without_instructions |= has_no_instructions(chosen)
+
+    def join(self, other: OfLines) -> None:
+        """Add other files."""
+        self.rows.join(other.rows)
+        self.without_instructions |= other.without_instructions
+
+
 def run(args: argparse.Namespace) -> int:
     columns = several.columns(COLUMNS, args)
     listing.check(args, columns)
-    found = several.Added(args, ("function", "file", "line", "place"), {"mean_lifetime": "allocs"})
-    files, accesses, remark = several.Files(NAME, args, by_line=True), False, False
-    for chosen in files:
-        found.add(measured(chosen), chosen.trace)
-        accesses |= not missing.accesses(chosen.trace)
-        remark |= has_no_instructions(chosen)
-    listing.write(args, files.title("lines"), found.rows(), files.columns(columns, OF_ACCESSES), files.sample)
-    if files.sample and accesses:
+    files = several.Files(NAME, args, by_line=True)
+    found = files.collect(partial(OfLines, args), OfLines.add)
+    listing.write(args, files.title("lines"), found.rows.rows(), files.columns(columns, OF_ACCESSES), files.sample)
+    if files.sample and files.have_accesses():
         note(NAME, samples.WITHOUT_ERRORS, args.quiet)
-    if remark:
+    if found.without_instructions:
         note(NAME, WITHOUT_INSTRUCTIONS, args.quiet)
     return files.verdict()

@@ -257,7 +257,7 @@ def _write_processes(args: argparse.Namespace, paths: list[str]) -> int:
         found.add(chosen)
         command = command or chosen.trace.info().get("command", "")
         totals.add(files.blocks(number))
-        sites.add_sums(files.blocks(number), lines)
+        sites.add_sums(lines, files.blocks(number))
         profile.add(Profile.of(files.blocks(number)))
     profile.finish()
     rows = lines.rows(partial(sites.row_of, sample=files.sample)).ranked("bytes")[:]

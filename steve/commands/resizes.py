@@ -5,6 +5,7 @@ SPDX-License-Identifier: GPL-2.0-or-later
 from __future__ import annotations
 
 import argparse
+from functools import partial
 from typing import TYPE_CHECKING
 
 from steve.analysis import blocks, several
@@ -81,7 +82,25 @@ def replaced_malloc(trace: Trace) -> bool:
     return "valgrind" in trace.info()
 
 
-def add_sums(chosen: blocks.Blocks, found: several.Joined) -> None:
+class Resized:
+    """The rows of all files, and the names of those in which Valgrind's malloc copied."""
+
+    def __init__(self, args: argparse.Namespace) -> None:
+        self.rows, self.replaced = several.Joined(args), list[str]()
+
+    def add(self, chosen: blocks.Blocks) -> None:
+        """Add a file."""
+        add_sums(self.rows, chosen)
+        if replaced_malloc(chosen.trace):
+            self.replaced.append(chosen.trace.name)
+
+    def join(self, other: Resized) -> None:
+        """Add other files."""
+        self.rows.join(other.rows)
+        self.replaced += other.replaced
+
+
+def add_sums(found: several.Joined, chosen: blocks.Blocks) -> None:
     """Add the sums of the sites of a file whose blocks were resized."""
     (sums,) = chosen.sum_by(rollups.key_of(chosen.args.by), columns=SUMS)
     rollup = rollups.of_arguments(chosen.args, chosen.places)
@@ -93,15 +112,12 @@ def add_sums(chosen: blocks.Blocks, found: several.Joined) -> None:
 def run(args: argparse.Namespace) -> int:
     columns = several.columns(COLUMNS, args)
     listing.check(args, columns)
-    files, found, replaced = several.Files(NAME, args), several.Joined(args), []
-    for chosen in files:
-        add_sums(chosen, found)
-        if replaced_malloc(chosen.trace):
-            replaced.append(chosen.trace.name)
-    resizes, copied = (int(found.sums.rows[key].sum()) for key in ("resizes", "copied"))
-    replaced = replaced if copied else []
+    files = several.Files(NAME, args)
+    found = files.collect(partial(Resized, args), Resized.add)
+    resizes, copied = (int(found.rows.sums.rows[key].sum()) for key in ("resizes", "copied"))
+    replaced = found.replaced if copied else []
     title = f"{resizes:,} resizes, {copied:,} bytes copied{' with the allocator of Valgrind' if replaced else ''}"
-    rows = found.rows(row_of).ranked(args.sort)
+    rows = found.rows.rows(row_of).ranked(args.sort)
     listing.write_ranked(args, files.title(title, peaks=False), rows, files.columns(columns))
     for name in replaced:
         note(NAME, f"{name}: {REPLACED}", args.quiet)

@@ -2,14 +2,21 @@
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """
+from __future__ import annotations
+
 import argparse
+from collections.abc import Callable
 from functools import partial, reduce
+from typing import TYPE_CHECKING
 
 from steve.analysis import blocks, several
 from steve.terminal import listing
 from steve.commands.workingset import positive
 from steve.terminal.listing import Column
 from steve.trace import rollups
+
+if TYPE_CHECKING:
+    from steve.kernels._walk import Analysis
 
 NAME = "reuse"
 HELP = "show reuse distances and the misses of LRU caches of each size"
@@ -107,15 +114,19 @@ def title(found: dict, args: argparse.Namespace) -> str:
     )
 
 
+def add_distances(found: several.Tables, chosen: blocks.Blocks, make: Callable[[], Analysis]) -> None:
+    """Add what an analysis finds in a file."""
+    found.add(chosen.over_events(make), chosen.trace)
+
+
 def run(args: argparse.Namespace) -> int:
     from steve.kernels import _accesses
 
     columns = several.columns(COLUMNS, args)
     listing.check(args, columns)
     how = {"line_shift": args.line.bit_length() - 1, "rate": args.sample}
-    files, found = several.Files(NAME, args), several.Tables(args, joined)
-    for chosen in files:
-        found.add(chosen.over_events(partial(_accesses.Reuse, **how)), chosen.trace)
+    files, make = several.Files(NAME, args), partial(_accesses.Reuse, **how)
+    found = files.collect(partial(several.Tables, args, joined), partial(add_distances, make=make))
     text = title(reduce(joined, found.all()), args) + (OWN_CACHES if len(files) > 1 else "")
     rows = found.rows(lambda one: rows_of(one, args) if one["touches"] else [])
     listing.write(args, files.title(text, peaks=False, inherited=False), rows, columns)

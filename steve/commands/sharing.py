@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import TYPE_CHECKING
 
 from steve.analysis import blocks, several
@@ -226,18 +227,33 @@ def warning(few: list[tuple[str, int]], files: int) -> str:
     return f"; threads took only a few turns in {', '.join(name for name, _ in few)}: see --help"
 
 
-def run(args: argparse.Namespace) -> int:
-    from steve.kernels import _accesses
+class OfLines:
+    """The rows of all files. few: the names of those with few turns of threads, and how often the thread changed."""
 
+    def __init__(self, args: argparse.Namespace) -> None:
+        self.tables, self.few = several.Tables(args, joined), list[tuple[str, int]]()
+
+    def add(self, chosen: blocks.Blocks) -> None:
+        """Add a file."""
+        from steve.kernels import _accesses
+
+        result = chosen.over_events(_accesses.Sharing)
+        rollup = rollups.Rollup("stack", chosen.places, policy.short_in_table(chosen.args))
+        self.tables.add(rows_of(result, chosen.places.listed_sites(chosen.args), rollup), chosen.trace)
+        self.few += [(chosen.trace.name, result[3])] if 0 < result[3] < FEW - 1 else []
+
+    def join(self, other: OfLines) -> None:
+        """Add other files."""
+        self.tables.join(other.tables)
+        self.few += other.few
+
+
+def run(args: argparse.Namespace) -> int:
     columns = several.columns(COLUMNS, args)
     listing.check(args, columns)
-    files, found, few = several.Files(NAME, args), several.Tables(args, joined), []
-    for chosen in files:
-        result = chosen.over_events(_accesses.Sharing)
-        rollup = rollups.Rollup("stack", chosen.places, policy.short_in_table(args))
-        found.add(rows_of(result, chosen.places.listed_sites(args), rollup), chosen.trace)
-        few += [(chosen.trace.name, result[3])] if 0 < result[3] < FEW - 1 else []
-    rows = [{**row, "shown": shown(row["places"])} for row in found.rows(lambda one: one)]
+    files = several.Files(NAME, args)
+    found = files.collect(partial(OfLines, args), OfLines.add)
+    rows = [{**row, "shown": shown(row["places"])} for row in found.tables.rows(lambda one: one)]
     title = files.title("sharing between threads", peaks=False, inherited=False)
-    listing.write(args, title + warning(few, len(files)), rows, columns)
+    listing.write(args, title + warning(found.few, len(files)), rows, columns)
     return files.verdict()

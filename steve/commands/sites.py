@@ -70,7 +70,7 @@ def row_of(found: dict, sample: Sample, shown: Mapping[str, str] = listing.sums_
     }
 
 
-def add_sums(chosen: blocks.Blocks, found: several.Joined) -> None:
+def add_sums(found: several.Joined, chosen: blocks.Blocks) -> None:
     """Add the sums of a file, whose stacks are named."""
     (sums,) = chosen.sum_by(rollups.key_of(found.by))
     rollup = rollups.Rollup(found.by, chosen.places, policy.short_in_table(chosen.args))
@@ -80,9 +80,8 @@ def add_sums(chosen: blocks.Blocks, found: several.Joined) -> None:
 def run(args: argparse.Namespace) -> int:
     columns = several.columns(COLUMNS, args)
     listing.check(args, columns)
-    files, found = several.Files(NAME, args), several.Joined(args)
-    for chosen in files:
-        add_sums(chosen, found)
+    files = several.Files(NAME, args)
+    found = files.collect(partial(several.Joined, args), add_sums)
     rows = found.rows(partial(row_of, sample=files.sample)).ranked(args.sort)
     shown = files.columns(columns, OF_ACCESSES)
     listing.write_ranked(args, files.title("allocation sites"), rows, shown, sample=files.sample)

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import argparse
 import os
+from functools import partial
 from typing import TYPE_CHECKING
 
 from steve.analysis import blocks, several
@@ -101,14 +102,18 @@ def rows_of(chosen: blocks.Blocks) -> list[dict]:
     return rows
 
 
+def add_rows(found: several.Added, chosen: blocks.Blocks, are_one: bool) -> None:
+    """Add the rows of a file. are_one: are its heaps and traces numbered as those of no other file?"""
+    rows = rows_of(chosen)
+    found.add(rows if are_one else [{**row, "heap": None, "trace": None} for row in rows], chosen.trace)
+
+
 def run(args: argparse.Namespace) -> int:
     columns = several.columns(COLUMNS, args)
     listing.check(args, columns)
     files, are_one = several.Files(NAME, args), len(args.files) == 1 or bool(args.apart)
-    found = several.Added(args, ("state", "starts", "start", *(("heap", "trace") if are_one else ())))
-    for chosen in files:
-        rows = rows_of(chosen)
-        found.add(rows if are_one else [{**row, "heap": None, "trace": None} for row in rows], chosen.trace)
+    keys = ("state", "starts", "start", *(("heap", "trace") if are_one else ()))
+    found = files.collect(partial(several.Added, args, keys), partial(add_rows, are_one=are_one))
     files.check_unit()
     total = sum(row["instructions"] for row in found.rows())
     shares = [{**row, "share": blocks.share(row["instructions"], total)} for row in found.rows()]

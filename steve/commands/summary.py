@@ -7,6 +7,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from functools import partial
 from typing import Any
 
 from steve.analysis import blocks, several
@@ -167,6 +168,13 @@ class Totals:
             rollup = rollups.Rollup("stack", chosen.places, sites=Sites(trace, Policy(short=True)))
             self.sites.add(rollup, rollups.Sums(*by_site(rollup.sites, *summary.used_stacks())))
 
+    def join(self, other: Totals) -> None:
+        """Add the totals of other files."""
+        if hasattr(other.sites, "sums"):
+            self.sites.join(other.sites)
+        self.objects += other.objects
+        self.remarks.update(other.remarks)
+
     def figures(self) -> dict:
         """The object of --json."""
         from steve.analysis import totals
@@ -175,9 +183,8 @@ class Totals:
 
 
 def run(args: argparse.Namespace) -> int:
-    files, found = several.Files(NAME, args), Totals(args)
-    for chosen in files:
-        found.add(chosen)
+    files = several.Files(NAME, args)
+    found = files.collect(partial(Totals, args), Totals.add)
     figures = found.figures()
     with Output(args.output or "-") as out:
         if args.json:
@@ -227,10 +234,11 @@ def text(files: several.Files, found: Totals, figures: dict, args: argparse.Name
     from steve.analysis.blocks import imported_remark
     from steve.terminal.tables import render
 
-    trace = files.chosen.trace
-    title = trace.name + trace.sample.remark + imported_remark(trace.info()) + missing.remark(trace)
     if len(files) > 1:
         title = files.title("totals")
+    else:
+        trace = files.chosen.trace
+        title = trace.name + trace.sample.remark + imported_remark(trace.info()) + missing.remark(trace)
     parts = [totals_table(title, figures, files.sample)]
     parts += [process_table(figures["processes"])] if len(files) > 1 else []
     parts += site_tables(found.sites, args.top)

@@ -111,6 +111,12 @@ class Collecting:
             self._total += int(found["instructions"].sum())
             self._units.add(time_unit(chosen.trace))
 
+    def join(self, other: Collecting) -> None:
+        """Add other files."""
+        self._collecting += other._collecting
+        self._total += other._total
+        self._units |= other._units
+
     def text(self) -> str:
         """The same for a heading; "" if it is not known."""
         percent = blocks.share(self._collecting, self._total)
@@ -130,7 +136,7 @@ def row_of(found: dict) -> dict:
     }
 
 
-def add_sums(chosen: blocks.Blocks, found: several.Joined) -> None:
+def add_sums(found: several.Joined, chosen: blocks.Blocks) -> None:
     """Add the sums of a file."""
     tables = sums_of(chosen, chosen.args)
     rollup = rollups.of_arguments(chosen.args, chosen.places)
@@ -148,13 +154,28 @@ def add_sums(chosen: blocks.Blocks, found: several.Joined) -> None:
     found.add(rollup, sums)
 
 
+class Churn:
+    """What churns in all files."""
+
+    def __init__(self, args: argparse.Namespace) -> None:
+        self.rows, self.collecting = several.Joined(args), Collecting()
+
+    def add(self, chosen: blocks.Blocks) -> None:
+        """Add a file."""
+        add_sums(self.rows, chosen)
+        self.collecting.add(chosen)
+
+    def join(self, other: Churn) -> None:
+        """Add other files."""
+        self.rows.join(other.rows)
+        self.collecting.join(other.collecting)
+
+
 def run(args: argparse.Namespace) -> int:
     columns = several.columns(COLUMNS, args)
     listing.check(args, columns)
-    files, found, collecting = several.Files(NAME, args, again=True), several.Joined(args), Collecting()
-    for chosen in files:
-        add_sums(chosen, found)
-        collecting.add(chosen)
-    heading = files.title(title(found.sums, args) + collecting.text())
-    listing.write_ranked(args, heading, found.rows(row_of).ranked(args.sort), files.columns(columns))
+    files = several.Files(NAME, args, again=True)
+    found = files.collect(partial(Churn, args), Churn.add)
+    heading = files.title(title(found.rows.sums, args) + found.collecting.text())
+    listing.write_ranked(args, heading, found.rows.rows(row_of).ranked(args.sort), files.columns(columns))
     return files.verdict()

@@ -3,6 +3,7 @@
 SPDX-License-Identifier: GPL-2.0-or-later
 """
 import argparse
+from functools import partial
 
 from steve.analysis import blocks, several
 from steve.system import samples
@@ -10,7 +11,7 @@ from steve.system.samples import Sample
 from steve.system.messages import note
 from steve.terminal import listing
 from steve.terminal.listing import Column
-from steve.trace import missing, rollups
+from steve.trace import rollups
 
 NAME = "threads"
 HELP = "show what each thread makes, frees and accesses"
@@ -70,19 +71,20 @@ def join(made: dict, freed: dict, accessed: dict, names: dict[str, str], sample:
     return list(rows.values())
 
 
+def add_rows(found: several.Added, chosen: blocks.Blocks) -> None:
+    """Add the rows of a file."""
+    (made, freed), walked = chosen.sum_with_accesses("thread", "free_thread")
+    tables = (made, freed, walked.lives.thread_accesses())
+    rows = join(*[blocks.merged(sums, lambda thread: thread) for sums in tables], chosen.trace.info(), chosen.sample)
+    found.add(rows, chosen.trace)
+
+
 def run(args: argparse.Namespace) -> int:
     columns = several.columns(COLUMNS, args)
     listing.check(args, columns)
-    files, found, accesses = several.Files(NAME, args), several.Added(args, ("thread", "name")), False
-    for chosen in files:
-        (made, freed), walked = chosen.sum_with_accesses("thread", "free_thread")
-        tables = (made, freed, walked.lives.thread_accesses())
-        found.add(
-            join(*[blocks.merged(sums, lambda thread: thread) for sums in tables], chosen.trace.info(), chosen.sample),
-            chosen.trace,
-        )
-        accesses |= not missing.accesses(chosen.trace)
+    files = several.Files(NAME, args)
+    found = files.collect(partial(several.Added, args, ("thread", "name")), add_rows)
     listing.write(args, files.title("threads"), found.rows(), files.columns(columns, OF_ACCESSES), files.sample)
-    if files.sample and accesses:
+    if files.sample and files.have_accesses():
         note(NAME, samples.WITHOUT_ERRORS, args.quiet)
     return files.verdict()

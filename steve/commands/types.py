@@ -73,9 +73,8 @@ def row_of(found: dict, total: int, sample: Sample) -> dict:
 def run(args: argparse.Namespace) -> int:
     columns = several.columns(COLUMNS, args)
     listing.check(args, columns)
-    files, found = several.Files(NAME, args), several.Joined(args, "type")
-    for chosen in files:
-        sites.add_sums(chosen, found)
+    files = several.Files(NAME, args)
+    found = files.collect(partial(several.Joined, args, "type"), sites.add_sums)
     total = int(found.sums.rows["bytes"].sum())
     rows = found.rows(partial(row_of, total=total, sample=files.sample), "type").ranked(args.sort)
     shown = files.columns(columns, sites.OF_ACCESSES)

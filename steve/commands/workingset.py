@@ -92,15 +92,19 @@ def check_sums(args: argparse.Namespace) -> None:
         )
 
 
-def run(args: argparse.Namespace) -> int:
+def add_windows(found: several.Added, chosen: blocks.Blocks) -> None:
+    """Add the windows of a file."""
     from steve.kernels import _accesses
 
+    found.add(rows_of(chosen.over_events(partial(_accesses.WorkingSet, chosen.args.window))), chosen.trace)
+
+
+def run(args: argparse.Namespace) -> int:
     columns = several.columns(COLUMNS, args)
     listing.check(args, columns)
     check_sums(args)
-    files, rows = several.Files(NAME, args), several.Added(args, ("first",))
-    for chosen in files:
-        rows.add(rows_of(chosen.over_events(partial(_accesses.WorkingSet, args.window))), chosen.trace)
+    files = several.Files(NAME, args)
+    rows = files.collect(partial(several.Added, args, ("first",)), add_windows)
     title = files.title(f"working set in windows of {args.window:,} operations", peaks=False)
     listing.write(args, title, rows.rows(), files.columns(columns, OF_ACCESSES))
     return files.verdict()

@@ -61,6 +61,10 @@ def address(text: str) -> str:
     return text
 
 
+class WorkerKilled(SteveError):
+    """A worker did not finish its task."""
+
+
 class Part(NamedTuple):
     """The seek points from first to end (without it). bytes: the file offset of its end, for progress."""
 
@@ -134,7 +138,7 @@ class Pool:
             while waiting:
                 yield self._result(waiting.popleft())
         except BrokenProcessPool:
-            raise SteveError("a worker process was killed, perhaps for want of memory; " "take a smaller -j") from None
+            raise WorkerKilled("a worker process was killed, perhaps for want of memory; take a smaller -j") from None
         finally:
             for future in waiting:
                 future.cancel()
@@ -207,7 +211,7 @@ def cluster_result(client: Any, address: str, future: Any) -> Any:
             if was_alone and alone:
                 raise SteveError(f"{address}: all workers of the cluster are gone")
     except KilledWorker:
-        raise SteveError(f"{address}: workers of the cluster were killed, perhaps for want of memory") from None
+        raise WorkerKilled(f"{address}: workers of the cluster were killed, perhaps for want of memory") from None
     except (OSError, CancelledError) as error:
         if future.status == "error":
             raise

@@ -56,6 +56,9 @@ class StackText(str):
         text.parts, text.least = tuple(parts), least
         return text
 
+    def __getnewargs__(self) -> tuple[tuple[str, ...], int]:  # type: ignore[override]
+        return self.parts, self.least  # for copies in other processes
+
     @property
     def brief(self) -> str:
         """The first `least` frames."""

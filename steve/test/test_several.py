@@ -6,15 +6,23 @@ from __future__ import annotations
 
 import base64
 import json
+import os
 import re
 from collections import defaultdict
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from conftest import Steve
+from steve.analysis import several
+from steve.analysis.blocks import Blocks
+from steve.analysis.several import Joined
+from steve.command import Command
+from steve.commands import sites
+from steve.system.errors import SteveError
 from browser_page import history
 from test_report import checked_page
 
@@ -487,10 +495,59 @@ def test_samples_of_one_rate(steve: Steve, trace: Maker) -> None:
         assert done.returncode == 1 and "is sampled otherwise than the files before it" in done.err
 
 
-@pytest.mark.parametrize("command", LISTS)
-def test_workers_of_steve_give_the_same(steve: Steve, trace: Maker, command: str) -> None:
-    files = [trace(random_trace(seed), f"{seed}.ljt", 50).name for seed in range(2)]
-    assert rows_of(steve, command, *files, "-j", "2") == rows_of(steve, command, *files)
+# what is read by workers, a file by each or a part of one: lists, and what is made of several of them
+BY_WORKERS = [
+    *((command,) for command in LISTS),
+    ("summary",),
+    ("findings",),
+    ("globals",),
+    ("workingset", "--by=process"),
+]
+
+
+@pytest.mark.parametrize("files", ((0, 1), (0, 1, 2, 3)), ids=("parts", "files"))
+@pytest.mark.parametrize("command", BY_WORKERS, ids=lambda command: command[0])
+def test_workers_of_steve_give_the_same(
+    steve: Steve, trace: Maker, command: tuple[str, ...], files: tuple[int, ...]
+) -> None:
+    """Of two files of which one is the larger one, a worker reads a part; of four, a file."""
+    names = [trace(random_trace(seed), f"{seed}.ljt", 50).name for seed in files]
+    sizes = [(steve.folder / name).stat().st_size for name in names]
+    assert several.is_balanced(sizes, 2) == (len(files) == 4)
+    for form in (("--json",), ()):
+        done, alone = (steve(*command, *names, *how, *form) for how in (("-j", "2"), ()))
+        assert (done.out, done.err, done.returncode) == (alone.out, alone.err, alone.returncode) and alone.out
+
+
+@pytest.mark.parametrize("by", ("stack", "line,process", "process", "type"))
+def test_workers_tell_apart(steve: Steve, workers: list[str], by: str) -> None:
+    alone = steve("sites", "w", "--by", by)
+    assert steve("sites", "w", "--by", by, "-j", "2").out == alone.out != ""
+
+
+def test_workers_report_what_is_wrong(steve: Steve, workers: list[str], tmp_path: Path) -> None:
+    """in the order of the files."""
+    for name in workers[1], workers[3]:
+        path = tmp_path / name
+        path.write_bytes(path.read_bytes()[:-40])
+    done, alone = (steve("leaks", "w", *how) for how in (("-j", "2"), ()))
+    assert (done.out, done.err, done.returncode) == (alone.out, alone.err, 1) and workers[3] in done.err
+    (tmp_path / workers[2]).write_bytes(b"nothing of a trace" * 100)
+    done = steve("leaks", "w", "-j", "2")
+    assert done.returncode == 1 and done.err.splitlines()[-1].startswith(f"steve leaks: {workers[2]}: ")
+
+
+def ends(found: Joined, chosen: Blocks) -> None:
+    """Ends the process in the place of an analysis, if the file is that of the third worker."""
+    if "7002" in chosen.args.file:
+        os._exit(1)
+    sites.add_sums(found, chosen)
+
+
+def test_a_worker_that_is_killed(workers: list[str], tmp_path: Path) -> None:
+    args = Command("sites").parser.parse_args(["-j2", "-q", *(str(tmp_path / name) for name in workers)])
+    with pytest.raises(SteveError, match="or one of the files after it: a worker process was killed"):
+        several.Files("sites", args).collect(partial(Joined, args), ends)
 
 
 def test_states_of_several_machines(steve: Steve, trace: Maker) -> None:

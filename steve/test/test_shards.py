@@ -371,6 +371,16 @@ def test_on_a_cluster(steve: Steve, large: Path, cluster: str) -> None:
         assert steve(*line, "--scheduler", cluster, large).out == steve(*line, large).out != ""
 
 
+def test_files_on_a_cluster(steve: Steve, large: Path, cluster: str) -> None:
+    """A worker reads a file; names are those that were given, also with another working directory."""
+    for i in range(4):
+        os.link(large, steve.folder / f"{i}.ljt")
+    for line in (["summary"], ["sites", "--by", "line,process"], ["leaks"], ["findings"], ["lifetimes"]):
+        files = [f"{i}.ljt" for i in range(4)]
+        done, alone = (steve(*line, *how, *files) for how in (["--scheduler", cluster], []))
+        assert (done.out, done.err, done.returncode) == (alone.out, alone.err, 0)
+
+
 def test_both_workers_take_part(large: Path, cluster: str) -> None:
     with processes.Pool(Namespace(scheduler=cluster, jobs=1)) as pool:
         everybody = set(pool._workers.run(os.getpid).values())

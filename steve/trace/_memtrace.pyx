@@ -49,7 +49,7 @@ cdef uint64_t NEVER = 0xffffffffffffffff  # MT_NEVER
 OPS_HINTS = {None: OPS_UNKNOWN, "ops": OPS_ACCESS, "lockops": OPS_LOCK}
 
 Frame = namedtuple("Frame", "ip function file object line defined kind approximate trace nth",
-                   defaults=(0, "host", False, 0, 0))
+                   defaults=(0, "host", False, 0, 0), module=__name__)  # named, so that other processes know it
 Proto = namedtuple("Proto", "handle heap function file defined offset lines nth")
 JitTrace = namedtuple("JitTrace", "heap number addr size time frame")
 Module = namedtuple("Module", "object build_id start size bias mapped unmapped")

@@ -91,6 +91,7 @@ def reading_of(args: argparse.Namespace) -> Reading:
     """How the trace is read that the arguments of steve.trace.source.add_trace() name."""
     return Reading(
         args.file,
+        getattr(args, "file_name", ""),
         salvage=args.salvage,
         overlaps=getattr(args, "compat", False),
         every_block=getattr(args, "every_block", ""),

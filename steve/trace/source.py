@@ -201,7 +201,7 @@ class Operations:
 
     def __init__(self, reading: Reading) -> None:
         path = reading.path
-        self.name = "standard input" if path == "-" else path
+        self.name = "standard input" if path == "-" else reading.name or path
         self.reading = reading._replace(name=self.name)
         self._spool: IO[bytes] | None = None
         self._is_ops: bool | None = path.endswith(OPS_ENDINGS) or None
