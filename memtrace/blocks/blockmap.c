@@ -105,12 +105,32 @@ static unsigned granule_of(uint64_t addr)
     return addr >> GRANULE_BITS & (PAGE_GRANULES - 1);
 }
 
+/* All bits that are in some of n granules. Usually these are empty, or of one block only: this is faster than to look at each
+ * of them. */
+static inline uint32_t bits_of(const uint32_t *granules, unsigned n)
+{
+    uint32_t bits = 0;
+    for (unsigned i = 0; i < n; i++)
+        bits |= granules[i];
+    return bits;
+}
+
+static unsigned granules_between(uint64_t first, uint64_t last)
+{
+    return granule_of(last) - granule_of(first) + 1;
+}
+
 /* Add the part of a block in [first, last], which are addresses in the page of the leaf. */
 static __attribute__((noinline)) bool leaf_add(struct blockmap *m, struct leaf *leaf, uint32_t slot,
                                                uint64_t first, uint64_t last)
 {
-    for (unsigned i = granule_of(first); i <= granule_of(last); i++)
-        if (!granule_add(m, &leaf->granules[i], slot))
+    uint32_t *granules = &leaf->granules[granule_of(first)];
+    const unsigned n = granules_between(first, last);
+    const bool are_empty = !bits_of(granules, n);
+    for (unsigned i = 0; are_empty && i < n; i++)
+        granules[i] = slot + 1;
+    for (unsigned i = 0; !are_empty && i < n; i++)
+        if (!granule_add(m, &granules[i], slot))
             return false;
     leaf->count++;
     return true;
@@ -120,8 +140,13 @@ static __attribute__((noinline)) bool leaf_add(struct blockmap *m, struct leaf *
 static __attribute__((noinline)) void leaf_remove(struct blockmap *m, struct leaf *leaf, uint32_t slot,
                                                   uint64_t first, uint64_t last)
 {
-    for (unsigned i = granule_of(first); i <= granule_of(last); i++)
-        granule_remove(m, &leaf->granules[i], slot);
+    uint32_t *granules = &leaf->granules[granule_of(first)];
+    const unsigned n = granules_between(first, last);
+    if (!(bits_of(granules, n) & CROWD))
+        memset(granules, 0, n * sizeof *granules);
+    else
+        for (unsigned i = 0; i < n; i++)
+            granule_remove(m, &granules[i], slot);
     leaf->count--;
 }
 
@@ -144,8 +169,12 @@ static uint32_t crowd_overlap(const struct blockmap *m, uint32_t crowd, uint64_t
 static __attribute__((noinline)) uint32_t leaf_overlap(const struct blockmap *m, const struct leaf *leaf,
                                                        uint64_t first, uint64_t last, uint32_t except)
 {
-    for (unsigned i = granule_of(first); i <= granule_of(last); i++) {
-        uint32_t g = leaf->granules[i], slot = g - 1;
+    const uint32_t *granules = &leaf->granules[granule_of(first)];
+    const unsigned n = granules_between(first, last);
+    if (!bits_of(granules, n))
+        return NO_SLOT;
+    for (unsigned i = 0; i < n; i++) {
+        uint32_t g = granules[i], slot = g - 1;
         if (g & CROWD)
             slot = crowd_overlap(m, g & ~CROWD, first, last, except);
         if (slot != NO_SLOT && slot != except && overlaps(&m->blocks[slot], first, last))
