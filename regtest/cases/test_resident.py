@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from steve.trace._memtrace import Trace as Reader
-from support import NATIVE, Done, Trace, native, natively, run, started, steve, wait_for
+from support import NATIVE, Done, Trace, good, native, natively, run, started, steve, wait_for
 
 RESIDENT = NATIVE / "resident"
 PIPES = {name: subprocess.PIPE for name in ("stdin", "stdout", "stderr")}
@@ -126,6 +126,38 @@ def test_programs(tmp_path: Path, name: str) -> None:
             check_sum(found)
         assert sum(row["bytes"] for row in found["rows"]) == found["rss"]
         assert by_kind(found).get("other", 0) < 0.05 * found["rss"], "most pages have an owner"
+
+
+def test_pools_of_a_runtime(tmp_path: Path) -> None:
+    """What Python has mapped for its pools is said to be in them, with how to see it."""
+    code = "x = [[i] for i in range(200000)]"
+    trace = natively(tmp_path / "t.ljt", ["/usr/bin/python3", "-c", code], "--pages")
+    found = look(trace)
+    (python,) = found["not_seen"]
+    kinds = by_kind(found)
+    assert python["runtime"] == "Python" and 10 * MB < python["resident_at_most"] <= kinds["own"] + kinds["other"]
+    text = steve("resident", trace.path).text
+    assert f"(at most {python['resident_at_most']:,} bytes, which are resident" in text
+    assert "PYTHONMALLOC=malloc switches the pools off." in text
+
+
+@pytest.mark.parametrize("archive, advice", [("libjemalloc.a", "dirty_decay_ms"), ("libtcmalloc_minimal.a", "RELEASE")])
+def test_advice_for_an_allocator_in_the_program(archive: str, advice: str, tmp_path: Path) -> None:
+    """It is that of this allocator, not that of the C library."""
+    path = good(["gcc", f"-print-file-name={archive}"]).text.strip()
+    if not Path(path).is_absolute():
+        pytest.skip(f"no {archive}")
+    source, program = tmp_path / "p.c", tmp_path / "p"
+    source.write_text(
+        "#include <stdlib.h>\n#include <string.h>\n"
+        "int main(void) { static char *p[20000]; for (int i = 0; i < 20000; i++) memset(p[i] = malloc(1000), 1, 1000);"
+        " for (int i = 0; i < 20000; i++) if (i % 100) free(p[i]); return 0; }\n"
+    )
+    linked = ["-Wl,--whole-archive", path, "-Wl,--no-whole-archive", "-lstdc++", "-pthread", "-ldl", "-lm"]
+    good(["gcc", "-g", "-O1", "-fno-builtin", "-o", program, source, *linked])
+    trace = natively(tmp_path / "t.ljt", [program], "--pages")
+    text = steve("resident", "--at", "end", trace.path).text
+    assert advice in text and "malloc_trim" not in text
 
 
 def test_times_and_forks(tmp_path: Path) -> None:

@@ -32,7 +32,7 @@ from steve.terminal import listing
 from steve.terminal.listing import Column
 from steve.terminal.progress import Progress
 from steve.terminal.units import counted, human_bytes, human_ns
-from steve.trace import allocators, page_runs, policy, source
+from steve.trace import allocators, page_runs, policy, runtimes, source
 from steve.trace.places import Places
 
 if TYPE_CHECKING:
@@ -376,6 +376,7 @@ def facts_of(trace: Trace, found: Owners, number: int, args: argparse.Namespace)
         "highest": pages.highest or None,
         "threads": pages.threads or None,
         "not_read": found.unread,
+        **in_pools(trace, found),
         "by": args.by,
     }
 
@@ -406,6 +407,7 @@ def remarks_of(trace: Trace, view: View, facts: dict) -> list[str]:
         texts.append(f"The pages of mappings with {human_bytes(found.unread)} could not be read, only their sums.")
     if facts["highest"] and facts["highest"] > 1.1 * max(facts["rss"], 1) and view.args.at == "peak":
         texts.append("The highest value was between two looks; --pages=10ms looks more often.")
+    texts += [f"{remark}." for remark in runtimes.remarks(facts)]
     if "attached" in info:
         texts += from_before(info)
     whole, _ = view.whole(FREE)
@@ -416,6 +418,23 @@ def remarks_of(trace: Trace, view: View, facts: dict) -> list[str]:
         texts.append("What LuaJIT offers (nothing of it was tried here):")
         texts += [f"  {advice}" for advice in allocators.LUAJIT.advice]
     return texts
+
+
+def in_pools(trace: Trace, found: Owners) -> dict:
+    """What is not seen of runtimes with pools of their own: the key of the object of --json. What such a runtime has mapped is
+    known by the objects of the stacks; calls of a runtime without libc are not seen, so that their memory is of unknown owner.
+    """
+
+    def size(runtime: runtimes.Runtime) -> int:
+        def is_its_own(stack: int) -> bool:
+            return runtimes.has_object(runtime, (frame.object for frame in trace.stack_frames(stack)))
+
+        mapped = {o.part.stack for o in found.parts if o.part.kind == OWN and o.part.stack}
+        its_own = {stack for stack in mapped if is_its_own(stack)}
+        pools = [o for o in found.parts if o.part.kind == OTHER or (o.part.kind == OWN and o.part.stack in its_own)]
+        return sum(owned.resident - owned.live for owned in pools)
+
+    return runtimes.facts_of(trace, "resident_at_most", size)
 
 
 def from_before(info: dict) -> list[str]:

@@ -12,6 +12,9 @@ if TYPE_CHECKING:
     from steve.trace._memtrace import Trace
 
 
+OWN = "own_allocator"  # the fact that names an allocator that is linked into the program
+
+
 class Allocator(NamedTuple):
     """objects: a regular expression that fits the beginning of the name of an object file, without folders. whole: what
     returns whole free pages to the system. advice: what the user can set, a sentence each."""
@@ -79,9 +82,13 @@ LUAJIT = Allocator(
 
 
 def allocator_of(trace: Trace) -> Allocator | None:
-    """The allocator of the program's C heap, by its object files. None: it is not known. An allocator within the
-    executable is not recognized."""
+    """The allocator of the program's C heap: the one within the executable, which the native recorder has recognized by its
+    functions, else by the object files. None: it is not known."""
+    own = trace.info().get(OWN)
     names = {os.path.basename(module.object) for module in trace.modules()}
+    for allocator in ALLOCATORS:
+        if allocator.name == own:
+            return allocator
     for allocator in ALLOCATORS:
         if any(re.match(allocator.objects, name) for name in names):
             return allocator

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import os
 import re
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Callable, Iterable, NamedTuple
 
 if TYPE_CHECKING:
     from steve.trace._memtrace import Trace
@@ -26,6 +26,11 @@ SETTING = "setting "  # what begins the names of facts on variables of the envir
 PEAK = "anonymous_peak"  # the fact with the most memory that the program used, without files
 OTHER_LUA = "other_lua"  # the fact that names the object file of a Lua that is not LuaJIT
 NEVER = r"(?!)"
+# How much is not seen: the key of an object of --json, and what is in it, too.
+AMOUNTS = {
+    "bytes_at_most": "with stacks and what allocators keep",
+    "resident_at_most": "which are resident: what it has mapped itself, and private memory of unknown owner",
+}
 
 
 class Runtime(NamedTuple):
@@ -194,6 +199,11 @@ def _is_off(runtime: Runtime, facts: dict[str, str]) -> bool:
     return value is not None and re.fullmatch(runtime.off, value) is not None
 
 
+def has_object(runtime: Runtime, names: Iterable[str]) -> bool:
+    """Is one of these object files the runtime's?"""
+    return any(re.match(runtime.objects, os.path.basename(name)) for name in names)
+
+
 def outside_of_blocks(trace: Trace, peak_live: int) -> int | None:
     """How many bytes the program used at most beyond its live blocks at their peak; None: not recorded. peak_live: of the whole
     trace."""
@@ -205,15 +215,16 @@ def facts(trace: Trace, peak_live: int | None = None) -> dict:
     """The key of an object of --json that has this; {} if there is nothing to say. peak_live: bytes that the whole trace had at
     its peak; None: those of a part, so that nothing is said of how much is not seen."""
     outside = None if peak_live is None else outside_of_blocks(trace, peak_live)
-    seen = [
-        {
-            "runtime": each.name,
-            "hidden": each.hidden,
-            "remedy": each.remedy,
-            **({"bytes_at_most": outside} if outside is not None and not each.in_blocks else {}),
-        }
-        for each in found(trace)
-    ]
+    return facts_of(trace, "bytes_at_most", lambda runtime: outside)
+
+
+def facts_of(trace: Trace, key: str, amount: Callable[[Runtime], int | None]) -> dict:
+    """The same with other bytes, by the runtime; None: not known. key: their name, one of AMOUNTS."""
+    seen = []
+    for each in found(trace):
+        size = None if each.in_blocks else amount(each)
+        texts = {"runtime": each.name, "hidden": each.hidden, "remedy": each.remedy}
+        seen.append({**texts, **({key: size} if size is not None else {})})
     return {"not_seen": seen} if seen else {}
 
 
@@ -226,6 +237,4 @@ def remarks(figures: dict) -> list[str]:
 
 def _amount(seen: dict) -> str:
     """How much is not seen, as text; "" if that is not known."""
-    if "bytes_at_most" not in seen:
-        return ""
-    return f" (at most {seen['bytes_at_most']:,} bytes, with stacks and what allocators keep)"
+    return next((f" (at most {seen[key]:,} bytes, {what})" for key, what in AMOUNTS.items() if key in seen), "")

@@ -252,6 +252,27 @@ static struct found *found_at(uint64_t address)
     return NULL;
 }
 
+/* Functions that only one allocator has. An allocator in the program itself is known by no name of a file. */
+static const struct {
+    const char *function, *allocator;
+} s_signs[] = {{"mallocx", "jemalloc"}, {"tc_malloc", "tcmalloc"}, {"mi_malloc", "mimalloc"}};
+static const char *s_allocator; /* of the object that is being searched; NULL = it is not known */
+
+static void note_sign(const char *name)
+{
+    for (uint32_t i = 0; i < sizeof s_signs / sizeof *s_signs; i++)
+        if (strcmp(name, s_signs[i].function) == 0)
+            s_allocator = s_signs[i].allocator;
+}
+
+static void put_allocator(void)
+{
+    if (!s_allocator || !native_ring_lock())
+        return;
+    native_put_fact("own_allocator", s_allocator);
+    native_ring_unlock();
+}
+
 static bool is_watched(uint64_t address)
 {
     for (uint32_t i = 0; i < s_watched_count; i++)
@@ -265,6 +286,7 @@ static void note(uint64_t address, uint64_t size, const struct alloc_function *f
                  bool is_of_file)
 {
     struct found *known = found_at(address);
+    note_sign(f->name);
     if (known && known->does->action == f->action && known->how != f->how) {
         s_kinds_differ |= f->action != ALLOC_FREE;
         known->how = f->action == ALLOC_FREE ? MT_HOWS : known->how < f->how ? known->how : f->how;
@@ -499,10 +521,13 @@ static void search_object(const struct link_map *object, bool is_first, bool is_
         .has_own_malloc = !host_symbol_is_needed(object, "malloc") && !host_symbol_is_needed(object, "free")};
     s_searched[s_searched_count++] = (struct searched){object, object->l_ld};
     s_found_count = 0;
+    s_allocator = NULL;
     s_kinds_differ = false;
     search_exported(&search);
     if (native_process.patches)
         file_symbols_each(object, path, see_symbol, &search);
+    if (is_first && is_own_namespace)
+        put_allocator();
     search.has_others = !search.is_language && !(is_own_namespace && is_complete());
     for (uint32_t i = 0; s_kinds_differ && i < s_found_count; i++)
         if (s_found[i].does->action == ALLOC_FREE)
