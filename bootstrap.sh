@@ -1,18 +1,19 @@
 #!/bin/sh
 # bootstrap.sh - from a bare Debian to a finished build in ./build: packages, autoreconf, configure, make.
 #
-#     sh bootstrap.sh [CONFIGURE-OPTION...]
+#     sh bootstrap.sh [--no-tests] [CONFIGURE-OPTION...]
 #
-# Installs only the packages that are missing (with sudo when not root), so that a second run is quick and
+# --no-tests leaves out the packages that only tests and further allocators need, which are half of all. A later run
+# without it installs them, and configures again. Installs only the packages that are missing (with sudo when not root), so that a second run is quick and
 # works without a network. It does not install ljtrace itself: that is `make -C build install`.
 # SPDX-License-Identifier: GPL-2.0-or-later
 set -eu
 cd "$(dirname "$0")"
 
 packages="build-essential autoconf automake pkg-config valgrind luajit libluajit-5.1-dev libzstd-dev zlib1g-dev
-    libxxhash-dev libsqlite3-dev libdw-dev libiberty-dev libzydis-dev libcairo2-dev libcmocka-dev cython3 python3 python3-dev python3-numpy python3-matplotlib python3-rich
-    python3-jinja2 python3-pytest python3-hypothesis ffmpeg zstd shellcheck
-    esbuild node-d3 node-typescript"
+    libxxhash-dev libsqlite3-dev libdw-dev libiberty-dev libzydis-dev libcairo2-dev cython3 python3 python3-dev
+    python3-numpy python3-matplotlib python3-rich python3-jinja2 ffmpeg zstd esbuild node-d3 node-typescript"
+of_tests="libcmocka-dev python3-pytest python3-hypothesis shellcheck"
 # programs for tests, which are left out where there is no such package
 optional="libgc-dev clang-14 libc++-14-dev
     libc++abi-14-dev black flake8 python3-distributed libglib2.0-dev lua5.4 musl-tools neovim
@@ -24,8 +25,20 @@ of_allocators() {
 }
 packages="$packages $(of_allocators NEEDED)"
 optional="$optional $(of_allocators OPTIONAL)"
+if [ "${1-}" = --no-tests ]; then
+    shift
+    optional=
+else
+    packages="$packages $of_tests"
+fi
+installed= # were packages installed?
 
-say() { printf 'bootstrap: %s\n' "$*"; }
+started=$(date +%s)
+# say TEXT: with the minutes and seconds since the start
+say() {
+    seconds=$(($(date +%s) - started))
+    printf 'bootstrap: %d:%02d %s\n' $((seconds / 60)) $((seconds % 60)) "$*"
+}
 fail() { printf 'bootstrap: %s\n' "$*" >&2; exit 1; }
 
 # loud_on_failure WHAT COMMAND...: run it quietly; if it fails, show all it said
@@ -42,7 +55,8 @@ loud_on_failure() {
     fi
 }
 
-# count_steps STEPS LOG: keep what make says, and count the steps on a terminal. Succeeds if the last line is "finished".
+# count_steps STEPS LOG: keep what make says, and say how many steps are done: on a terminal each, else each hundredth.
+# Succeeds if the last line is "finished".
 count_steps() {
     step=0 last=
     while IFS= read -r line; do
@@ -52,7 +66,11 @@ count_steps() {
         "  "[A-Z]*) step=$((step + 1)) ;;
         *) continue ;;
         esac
-        [ ! -t 1 ] || printf '\rbootstrap: building %d of %d' "$step" "$1"
+        if [ -t 1 ]; then
+            printf '\rbootstrap: building %d of %d' "$step" "$1"
+        elif [ $((step % 100)) -eq 0 ]; then
+            say "building $step of $1"
+        fi
     done
     [ ! -t 1 ] || [ "$step" -eq 0 ] || echo
     [ "$last" = finished ]
@@ -114,6 +132,7 @@ install_packages() {
     say "installing: $missing"
     # shellcheck disable=SC2086 # a list of words
     loud_on_failure "apt-get install" as_root apt-get -q -y --no-install-recommends install $missing
+    installed=yes
 }
 
 # Is there no ./configure, or is it older than something it was made from?
@@ -132,6 +151,9 @@ build() {
     if [ ! -f Makefile ] || [ $# -gt 0 ]; then # a newer ../configure is make's own business
         say "configuring in ./build"
         loud_on_failure configure ../configure "$@"
+    elif [ -n "$installed" ]; then
+        say "configuring in ./build, for what was installed"
+        loud_on_failure configure sh -c './config.status --recheck && ./config.status'
     fi
     run_make
 }

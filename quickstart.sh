@@ -15,6 +15,7 @@ scale=1
 build=
 installed=
 folder=
+started=$(date +%s)
 
 fail() { printf 'quickstart: %s\n' "$*" >&2; exit 1; }
 usage() { printf 'usage: sh quickstart.sh [--scale N] [--in-place BUILD | --installed] [FOLDER]\n' >&2; exit 2; }
@@ -41,12 +42,20 @@ elif [ -n "$build" ]; then
     [ -x "$build/in-place" ] || fail "$build: no finished build (no in-place script there)"
     in_place="$(cd "$build" && pwd)/in-place"
 else
-    sh "$here/bootstrap.sh"
+    sh "$here/bootstrap.sh" --no-tests
     in_place="$here/build/in-place"
     if [ "$(id -u)" -eq 0 ]; then
         echo "quickstart: installing"
         make -C "$here/build" --no-print-directory install >/dev/null || fail "make install failed"
         in_place=
+        # what was installed is what runs, also where PATH has something else or not this folder
+        bin=$(make -C "$here/build" --no-print-directory -s print-bindir)
+        case :$PATH: in
+        *":$bin:"*) ;;
+        *) echo "quickstart: $bin is not in PATH; add it there to call steve by its name" ;;
+        esac
+        PATH=$bin:$PATH
+        export PATH
     fi
 fi
 
@@ -57,12 +66,13 @@ folder=$(cd "$folder" && pwd)
 rm -f "$folder"/app*
 cd "$folder"
 
-# step WHAT COMMAND...: say what is done, do it, stop at the first failure
+steps=$(grep -c '^step "' "$here/$(basename "$0")") number=0
+# step WHAT COMMAND...: say what is done and when, do it, stop at the first failure
 step() {
-    printf '\n== %s\n' "$1"
+    seconds=$(($(date +%s) - started)) number=$((number + 1))
+    printf '\n== %d of %d, %d:%02d: %s\n' "$number" "$steps" $((seconds / 60)) $((seconds % 60)) "$1"
     shift
     printf '   %s\n' "$*"
-    # shellcheck disable=SC2086 # empty, or one path without spaces
     if [ -n "$in_place" ]; then
         "$in_place" "$@" || fail "this step failed: $*"
     else
