@@ -12,7 +12,10 @@ cd "$(dirname "$0")"
 
 packages="build-essential autoconf automake pkg-config valgrind luajit libluajit-5.1-dev libzstd-dev zlib1g-dev
     libxxhash-dev libsqlite3-dev libdw-dev libiberty-dev libzydis-dev libcairo2-dev cython3 python3 python3-dev
-    python3-numpy python3-matplotlib python3-rich python3-jinja2 ffmpeg zstd esbuild node-d3 node-typescript"
+    python3-numpy python3-rich python3-jinja2 zstd esbuild node-d3 node-typescript"
+# for pictures and films: with all that they depend on half of what is installed, which takes as long as the build. The
+# build does not need them, so they are installed while it runs
+of_pictures="python3-matplotlib ffmpeg"
 of_tests="libcmocka-dev python3-pytest python3-hypothesis shellcheck"
 # programs for tests, which are left out where there is no such package
 optional="libgc-dev clang-14 libc++-14-dev
@@ -32,6 +35,10 @@ else
     packages="$packages $of_tests"
 fi
 installed= # were packages installed?
+later_pid= # of apt-get, if it runs beside the build; it is never interrupted
+later_log=$(mktemp)
+trap '[ -z "$later_pid" ] || wait "$later_pid" || :; rm -f "$later_log"' EXIT
+trap 'exit 130' INT TERM
 
 started=$(date +%s)
 # say TEXT: with the minutes and seconds since the start
@@ -117,9 +124,9 @@ can_install() {
 install_packages() {
     command -v dpkg-query >/dev/null || fail "this is not Debian; install what configure asks for by hand"
     # shellcheck disable=SC2086 # lists of words
-    missing=$(missing_packages $packages) wanted=$(missing_packages $optional)
-    [ -n "$missing$wanted" ] || return 0
-    if [ -n "$missing" ]; then
+    missing=$(missing_packages $packages) wanted=$(missing_packages $optional) later=$(missing_packages $of_pictures)
+    [ -n "$missing$wanted$later" ] || return 0
+    if [ -n "$missing$later" ]; then
         loud_on_failure "apt-get update" as_root apt-get -q update
     elif ! can_install || ! as_root apt-get -q update >/dev/null 2>&1; then
         say "cannot be installed, left out: $wanted"
@@ -128,11 +135,27 @@ install_packages() {
     for package in $wanted; do
         if apt-cache show "$package" >/dev/null 2>&1; then missing="$missing$package "; fi
     done
-    [ -n "$missing" ] || return 0
-    say "installing: $missing"
+    if [ -n "$missing" ]; then
+        say "installing: $missing"
+        # shellcheck disable=SC2086 # a list of words
+        loud_on_failure "apt-get install" as_root apt-get -q -y --no-install-recommends install $missing
+        installed=yes
+    fi
+    [ -n "$later" ] || return 0
+    say "installing meanwhile: $later"
     # shellcheck disable=SC2086 # a list of words
-    loud_on_failure "apt-get install" as_root apt-get -q -y --no-install-recommends install $missing
-    installed=yes
+    as_root apt-get -q -y --no-install-recommends install $later >"$later_log" 2>&1 </dev/null &
+    later_pid=$!
+}
+
+# wait_for_pictures: until what is installed meanwhile is complete
+wait_for_pictures() {
+    if [ -n "$later_pid" ] && ! wait "$later_pid"; then
+        later_pid=
+        cat "$later_log" >&2
+        fail "apt-get install failed; the lines above say why"
+    fi
+    later_pid=
 }
 
 # Is there no ./configure, or is it older than something it was made from?
@@ -160,4 +183,5 @@ build() {
 
 install_packages
 build "$@"
+wait_for_pictures
 say "ready: ./build/in-place COMMAND runs it from here; make -C build install installs it"

@@ -11,7 +11,7 @@ import shutil
 import subprocess
 from pathlib import Path
 
-from support import SOURCE
+from support import SOURCE, good
 
 SAID = "bootstrap: "
 # automake's way to announce a step; the last command is none
@@ -89,3 +89,30 @@ def test_a_failure_is_shown_whole(tmp_path: Path) -> None:
     assert status == 1 and "ready" not in text
     assert "  CC       two" in complaint and "Error 1" in complaint
     assert complaint.endswith(f"{SAID}make failed; the lines above say why\n")
+
+
+def test_packages_of_tests_are_left_out(tmp_path: Path) -> None:
+    """until a run without --no-tests installs them, and configures again."""
+    env, tools, log = project(tmp_path), tmp_path / "tools", tmp_path / "installed"
+    log.touch()
+    fakes = {
+        "dpkg-query": f'grep -q -x "$4" {log} && echo install ok installed',
+        "apt-get": f'[ "$2" = update ] || printf "%s\\n" "$@" >>{log}',
+        "apt-cache": "exit 0",
+        "sudo": 'exec "$@"',
+    }
+    for name, text in fakes.items():
+        (tools / name).write_text(f"#!/bin/sh\n{text}\n")
+        (tools / name).chmod(0o755)
+    (tmp_path / "configure").write_text(
+        "#!/bin/sh\ncp ../Makefile.in Makefile\nprintf '#!/bin/sh\\necho \"$*\" >>again\\n' >config.status\nchmod +x config.status\n"
+    )
+    good(["sh", "bootstrap.sh", "--no-tests"], cwd=tmp_path, env=env)
+    few = log.read_text().split()
+    assert few.index("valgrind") < few.index("ffmpeg"), "the build begins before those of pictures are installed"
+    assert "valgrind" in few and not {"python3-pytest", "libcmocka-dev", "chromium-driver"} & {*few}
+    assert not (tmp_path / "build/again").exists()
+    done = good(["sh", "bootstrap.sh"], cwd=tmp_path, env=env)
+    assert {"python3-pytest", "libcmocka-dev", "chromium-driver"} < {*log.read_text().split()[len(few) :]}
+    assert "for what was installed" in done.text and (tmp_path / "build/again").read_text() == "--recheck\n\n"
+    assert "configuring" not in good(["sh", "bootstrap.sh"], cwd=tmp_path, env=env).text
