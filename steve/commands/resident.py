@@ -20,6 +20,7 @@ from steve.analysis.owners import (
     LIBRARIES,
     LIVE,
     LUA,
+    OTHER,
     OWN,
     RECORDER,
     STACKS,

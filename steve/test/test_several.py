@@ -179,8 +179,8 @@ def test_differences_of_folders(steve: Steve, trace: Maker, tmp_path: Path) -> N
         sides = [{row["site"]: row for row in rows_of(steve, "sites", side, "--by", by)} for side in ("a", "b")]
         assert rows
         for row in rows:
-            for side, sites in zip(("a", "b"), sides):
-                site = sites.get(row["place"].removesuffix(" in A"), {"blocks": 0, "bytes": 0, "live_bytes_at_end": 0})
+            for side, found in zip(("a", "b"), sides):
+                site = found.get(row["place"].removesuffix(" in A"), {"blocks": 0, "bytes": 0, "live_bytes_at_end": 0})
                 for key, of_sites in (("blocks", "blocks"), ("bytes", "bytes"), ("live_bytes", "live_bytes_at_end")):
                     # by stack and line, rows whose lines have moved are one here
                     assert by in ("stack", "line") or row[f"{key}_{side}"] == site[of_sites]
