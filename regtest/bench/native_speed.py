@@ -1,12 +1,16 @@
-"""How much `ljtrace run` slows programs down, beside no recorder and beside heaptrack.
+"""How much `ljtrace run` slows programs down, beside no recorder, heaptrack and memprof.
 
-    ./in-place python3 regtest/bench/native_speed.py [--runs N] [--only WORD] [--json FILE]
+    ./in-place python3 regtest/bench/native_speed.py [--runs N] [--only WORD] [--memprof LUAJIT] [--json FILE]
 
 The programs are Lua's of this folder with more work than under Valgrind, Debian's C programs, and two that do nothing but
 allocate: `malloc`, in one thread, and `threads`, in eight. In each round every program runs under every tool by turns;
 of each the shortest time counts. Printed are seconds without a recorder, and the others as multiples of it: wall clock,
 until the file is complete. A recorder needs a free core for its second process. A sample of the blocks (`sample`) hardly
 takes longer, so the multiple of the user CPU time of all processes is printed, too (`sample CPU`).
+
+A second table has CPU seconds, user and system: of the program, with what the recorder does in it, and of all other
+processes. With --memprof it has those of Tarantool's profiler as well: LUAJIT is the `luajit` of Tarantool's fork, which runs
+the Lua programs alone and with `misc.memprof.start`.
 
 Nothing here passes or fails: the numbers are for people.
 
@@ -21,6 +25,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from dataclasses import asdict, astuple, dataclass
 from pathlib import Path
 
 from programs import c_source
@@ -68,6 +73,26 @@ TOOLS = {
     "heaptrack": ["heaptrack", "-o", "OUT"],
 }
 CPU = "sample CPU"
+FORK, MEMPROF = "fork alone", "memprof"  # Tarantool's LuaJIT
+
+# Loaded into the program: writes the CPU seconds of the process at its end, if it has the program's name.
+CLOCK = """#define _GNU_SOURCE
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+__attribute__((destructor)) static void end(void) {
+    const char *name = getenv("BENCH_PROGRAM"), *path = getenv("BENCH_CPU");
+    struct rusage r;
+    if (!name || !path || strcmp(name, program_invocation_short_name)) return;
+    getrusage(RUSAGE_SELF, &r);
+    FILE *f = fopen(path, "w");
+    if (!f) return;
+    fprintf(f, "%.6f", (double)(r.ru_utime.tv_sec + r.ru_stime.tv_sec) + 1e-6 * (double)(r.ru_utime.tv_usec + r.ru_stime.tv_usec));
+    fclose(f);
+}
+"""
 
 
 def programs(folder: Path) -> dict[str, list[str]]:
@@ -96,43 +121,96 @@ def programs(folder: Path) -> dict[str, list[str]]:
     return {name: command for name, command in found.items() if shutil.which(command[0])}
 
 
-def user_seconds() -> float:
-    """The user CPU time of all commands so far."""
-    return resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime
+def build_clock(folder: Path) -> Path:
+    source, library = folder / "clock.c", folder / "clock.so"
+    source.write_text(CLOCK)
+    subprocess.run(["cc", "-O2", "-shared", "-fPIC", "-o", library, source], check=True)
+    return library
 
 
-def seconds(command: list[str]) -> tuple[float, float]:
-    """How long a command runs, and its user CPU time. A failure ends the benchmark."""
-    start, cpu = time.monotonic(), user_seconds()
+@dataclass(frozen=True)
+class Times:
+    """Seconds of a run: wall clock, user CPU time of all processes, all CPU time of them, and of the program."""
+
+    wall: float
+    user: float
+    all: float
+    program: float
+
+
+def seconds(command: list[str], program: str, clock: Path) -> Times:
+    """Run a command. A failure ends the benchmark."""
+    own = clock.with_name("cpu")
+    own.unlink(missing_ok=True)
+    start, before = time.monotonic(), resource.getrusage(resource.RUSAGE_CHILDREN)
     done = subprocess.run(
         command,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
-        env={**os.environ, "DISPLAY": ""},
+        env={
+            **os.environ,
+            "DISPLAY": "",
+            "LD_PRELOAD": str(clock),
+            "BENCH_CPU": str(own),
+            "BENCH_PROGRAM": Path(program).name,
+        },
     )
+    wall, after = time.monotonic() - start, resource.getrusage(resource.RUSAGE_CHILDREN)
     if done.returncode:
         sys.exit(f"{' '.join(command)}: status {done.returncode}\n{done.stderr.decode(errors='replace')[-1000:]}")
-    return time.monotonic() - start, user_seconds() - cpu
+    user, system = after.ru_utime - before.ru_utime, after.ru_stime - before.ru_stime
+    return Times(wall, user, user + system, float(own.read_text()) if own.exists() else user + system)
 
 
-def measure(all_programs: dict[str, list[str]], runs: int, folder: Path) -> dict[str, dict[str, float]]:
-    """program -> tool -> least seconds; for CPU, what has the ratio of the user CPU times to those of `none`"""
-    found: dict[str, dict[str, float]] = {name: {} for name in all_programs}
-    times: dict[str, dict[str, float]] = {name: {} for name in all_programs}
+def commands(command: list[str], memprof: Path | None, folder: Path) -> dict[str, list[str]]:
+    """tool -> how a program runs under it"""
+    found = {}
+    for tool, words in TOOLS.items():
+        if not words or (shutil.which(words[0]) and not (tool == "heaptrack" and command[0] == "luajit")):
+            found[tool] = [word.replace("OUT", str(folder / f"out.{tool.split()[0]}")) for word in words] + command
+    if memprof and command[0] == "luajit":
+        found[FORK] = [str(memprof), *command[1:]]
+        found[MEMPROF] = [str(memprof), "-e", f"misc.memprof.start('{folder / 'out.memprof'}')", *command[1:]]
+    return found
+
+
+def measure(
+    all_programs: dict[str, list[str]], runs: int, folder: Path, memprof: Path | None
+) -> dict[str, dict[str, Times]]:
+    """program -> tool -> the least of each time"""
+    found: dict[str, dict[str, Times]] = {name: {} for name in all_programs}
+    clock = build_clock(folder)
     for _ in range(runs):
         for name, command in all_programs.items():
-            for tool, words in TOOLS.items():
-                if words and (not shutil.which(words[0]) or (tool == "heaptrack" and command[0] == "luajit")):
-                    continue
-                out = [word.replace("OUT", str(folder / f"out.{tool.split()[0]}")) for word in words]
-                wall, cpu = seconds([*out, *command])
-                found[name][tool] = min(found[name].get(tool, 1e9), wall)
-                times[name][tool] = min(times[name].get(tool, 1e9), cpu)
+            for tool, words in commands(command, memprof, folder).items():
+                now = seconds(words, str(memprof) if tool in (FORK, MEMPROF) else command[0], clock)
+                least = found[name].get(tool, now)
+                found[name][tool] = Times(*(min(a, b) for a, b in zip(astuple(now), astuple(least))))
+    return found
+
+
+def ratios(found: dict[str, dict[str, Times]]) -> dict[str, dict[str, float]]:
+    """program -> tool -> wall clock; for CPU, what has the ratio of the user CPU times to that of `none`"""
+    rows = {name: {tool: t.wall for tool, t in row.items() if tool in TOOLS} for name, row in found.items()}
     for name, row in found.items():
         if "sample" in row:
-            row[CPU] = row["none"] * times[name]["sample"] / max(times[name]["none"], 1e-3)
-    return found
+            rows[name][CPU] = row["none"].wall * row["sample"].user / max(row["none"].user, 1e-3)
+    return rows
+
+
+def show_cpu(found: dict[str, dict[str, Times]]) -> None:
+    shown = ("none", "run", "sample", "heaptrack", FORK, MEMPROF)
+    shown = tuple(tool for tool in shown if any(tool in row for row in found.values()))
+    print("\nCPU seconds of the program + all other processes")
+    print(f"{'program':12s} " + " ".join(f"{tool:>13s}" for tool in shown))
+    for name, row in found.items():
+        cells = []
+        for tool in shown:
+            t = row.get(tool)
+            rest = f" + {max(t.all - t.program, 0):.2f}" if t and tool in ("run", "sample", "heaptrack") else ""
+            cells.append(f"{t.program:.2f}{rest}" if t else "-")
+        print(f"{name:12s} " + " ".join(f"{cell:>13s}" for cell in cells))
 
 
 def show(found: dict[str, dict[str, float]]) -> None:
@@ -156,15 +234,18 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--runs", type=int, default=3, metavar="N", help="rounds (3)")
     parser.add_argument("--only", default="", metavar="WORD", help="only programs with this in their names")
+    parser.add_argument("--memprof", type=Path, metavar="LUAJIT", help="compare with this LuaJIT's misc.memprof")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the least seconds to FILE as well")
     args = parser.parse_args()
     with tempfile.TemporaryDirectory() as text:
         folder = Path(text)
         chosen = {name: command for name, command in programs(folder).items() if args.only in name}
-        found = measure(chosen, args.runs, folder)
-    show(found)
+        found = measure(chosen, args.runs, folder, args.memprof and args.memprof.absolute())
+    show(ratios(found))
+    show_cpu(found)
     if args.json:
-        args.json.write_text(json.dumps(found, indent=1) + "\n")
+        least = {name: {tool: asdict(t) for tool, t in row.items()} for name, row in found.items()}
+        args.json.write_text(json.dumps(least, indent=1) + "\n")
     return 0
 
 
