@@ -28,7 +28,8 @@ EXAMPLES = f"""\
 The program is recorded under Valgrind, by `ljtrace run` or `ljtrace attach`; these write what has happened at least
 once a second. A process id stands for its trace, which is found by the process that writes it. The screen has the live
 bytes over time, rates, the threads by what they allocate, the states of LuaJIT's virtual machine, what is resident (as
-/proc says: live blocks at most, the recorder, the rest), and the lines that hold or allocate most. If standard output is no terminal, one screen is written as text.
+/proc says: live blocks at most, the recorder, the rest), and the lines that hold or allocate most. If standard output
+is no terminal, one screen is written as text.
 
 metrics:
 {chr(10).join(entry(metric.name, metric.meaning, 11) for metric in METRICS)}
