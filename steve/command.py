@@ -21,7 +21,7 @@ from steve.trace import source
 # headings, and their commands in the order in which --help and the manual page show them
 GROUPS = {
     "Where to begin": ("summary", "findings", "report", "top"),
-    "Who holds memory": ("sites", "types", "threads", "resident", "diff"),
+    "Who holds memory": ("sites", "types", "threads", "resident", "map", "diff"),
     "What leaks": ("leaks", "globals", "universe"),
     "What churns": ("temporaries", "resizes", "lifetimes"),
     "Who accesses": ("lines", "states", "heat", "fields", "sharing", "workingset", "reuse"),

@@ -54,6 +54,7 @@ COMMANDS: Dict[str, List[str]] = {
     "states": ["states"],
     "threads": ["threads"],
     "resident": ["resident"],
+    "map": ["map", "--json"],
     "leaks": ["leaks"],
     "temporaries": ["temporaries"],
     "resizes": ["resizes"],

@@ -25,6 +25,8 @@ class LiveBlocks(NamedTuple):
     """ids of the stacks of their News."""
     heap: np.ndarray
     """ids of their heaps."""
+    made: np.ndarray
+    """times of their News."""
     used: dict[int, np.ndarray]
     """By heap: the numbers (address >> GRANULE) of the granules in which a block began until then, in order."""
 
@@ -35,7 +37,9 @@ class Slots:
     def __init__(self) -> None:
         import numpy as np
 
-        self.table = np.zeros(0, [("addr", "u8"), ("size", "u8"), ("stack", "u4"), ("heap", "u4"), ("live", "?")])
+        self.table = np.zeros(
+            0, [("addr", "u8"), ("size", "u8"), ("stack", "u4"), ("heap", "u4"), ("made", "u8"), ("live", "?")]
+        )
         self.used: dict[int, list[np.ndarray]] = {}
 
     def feed(self, events: np.ndarray) -> None:
@@ -53,6 +57,7 @@ class Slots:
             self.table = np.concatenate((self.table, np.zeros(more, self.table.dtype)))
         news = events[events["kind"] == NEW]
         self.table["stack"][news["slot"]] = news["ref"]  # of equal slots, the last value stays
+        self.table["made"][news["slot"]] = news["time"]
         last = len(slots) - 1 - np.unique(slots[::-1], return_index=True)[1]
         ends = events[last]
         for name in ("addr", "size", "heap"):
@@ -71,7 +76,7 @@ class Slots:
         live = self.table[self.table["live"]]
         live = live[np.argsort(live["addr"], kind="stable")]
         used = {heap: np.unique(np.concatenate(parts)) for heap, parts in self.used.items()}
-        return LiveBlocks(live["addr"], live["size"], live["stack"], live["heap"], used)
+        return LiveBlocks(live["addr"], live["size"], live["stack"], live["heap"], live["made"], used)
 
 
 def live_at(trace: Trace, time: int, tick: Callable[[int, int], None]) -> LiveBlocks:

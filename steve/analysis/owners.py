@@ -103,6 +103,8 @@ class Owners:
     """Bytes that the kernel's sums have and the pages that were read do not; may be negative."""
     unread: int = 0
     """Bytes of mappings whose pages could not be read."""
+    present: Ranges = field(default_factory=page_runs.nothing)
+    """The addresses that are resident, as far as pages could be read."""
     pinned: np.ndarray | None = None
     """By live block: free bytes of the allocators' pages on which it is, divided in proportion to the blocks' bytes."""
     live_resident: np.ndarray | None = None
@@ -331,6 +333,8 @@ class Finder:
 
     def find(self, by_block: bool = True) -> Owners:
         """by_block: also find what depends on single blocks, `pinned` and `live_resident`."""
+        import numpy as np
+
         found = Owners(self.pages)
         ranges: dict[int, tuple[Ranges, Ranges]] = {}
         resident: list[Ranges] = []
@@ -345,8 +349,11 @@ class Finder:
                 found.parts.append(Owned(part, number, mapping.rss if part.start == mapping.start else 0, 0, 0))
             elif here.bytes:
                 found.parts.append(self._owned(part, number, here, shared))
+        starts = np.concatenate([page_runs.nothing().starts, *(some.starts for some in resident)])
+        ends = np.concatenate([page_runs.nothing().ends, *(some.ends for some in resident)])
+        found.present = page_runs.union(starts, ends)
         if by_block:
-            self._by_block(found, resident)
+            self._by_block(found)
         return found
 
     def _compare(self, found: Owners, mapping: Mapping, here: Ranges) -> None:
@@ -383,16 +390,13 @@ class Finder:
         starts = starts[page_runs.covered(Ranges(starts, starts + page), here) == page]
         self._free_pages.append((starts, page - page_runs.covered(Ranges(starts, starts + page), self.blocks)))
 
-    def _by_block(self, found: Owners, resident: list[Ranges]) -> None:
+    def _by_block(self, found: Owners) -> None:
         """Divide the free bytes of pages among the blocks on them, and find which bytes of blocks are resident."""
         import numpy as np
 
         live, page = self.live, np.uint64(self.pages.page)
-        starts = np.concatenate([page_runs.nothing().starts, *(some.starts for some in resident)])
-        ends = np.concatenate([page_runs.nothing().ends, *(some.ends for some in resident)])
-        all_resident = page_runs.union(starts, ends)
         ends_of = live.addr + live.size
-        found.live_resident = page_runs.below(all_resident, ends_of) - page_runs.below(all_resident, live.addr)
+        found.live_resident = page_runs.below(found.present, ends_of) - page_runs.below(found.present, live.addr)
         found.pinned = np.zeros(len(live.addr))
         at = np.concatenate([page_runs.nothing().starts, *(some for some, _ in self._free_pages)])
         free = np.concatenate([page_runs.nothing().starts, *(some for _, some in self._free_pages)])

@@ -66,6 +66,8 @@ OF_TRACES = (
     ("resident", "--by", "site", "--at", "end", "--json"),
     ("resident", "--by", "mapping", "--csv"),
     ("resident", "--by", "look"),
+    ("map", "--json", "--color", "site"),
+    ("map", "--json", "--at", "end"),
     ("export", "--format", "pprof"),
     ("export", "--format", "heaptrack"),
     ("export", "--format", "massif"),

@@ -24,6 +24,21 @@ INK, MUTED, FAINT = "#1b1f24", "#5f6b7a", "#d5dae1"
 SOLID, DASH, DOT, DASHDOT = "solid", (0, (5, 2)), (0, (1.2, 1.6)), (0, (6, 2, 1.2, 2))
 MEMORY_COLORS = {"used": "#1b1f24", "highest": "#0072b2", "committed": "#e69f00", "resident": "#009e73"}
 
+# kinds of owners of resident pages (steve.analysis.owners); those of the page of the report are the same
+OWNER_COLORS = {
+    "live": "#0072b2",
+    "free": "#e69f00",
+    "lua": "#d8c300",
+    "own": "#009e73",
+    "files": "#cc79a7",
+    "stacks": "#56b4e9",
+    "libraries": "#8a8f96",
+    "jit": "#d55e00",
+    "recorder": "#b9bec5",
+    "other": "#7a5cc8",
+    "changed": "#4d3b2a",
+}
+
 ALLOCATOR_STYLES: dict[str, tuple[str, Any]] = {
     "glibc": ("#0072b2", SOLID),
     "jemalloc": ("#d55e00", SOLID),

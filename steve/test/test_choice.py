@@ -185,6 +185,7 @@ OTHERS = {
     "top",
     "universe",
     "resident",
+    "map",
     "allocstats",
     "compare",
     "pins",

@@ -533,7 +533,7 @@ def test_lists_of_the_tests_lack_no_command() -> None:
     """A new command is in the lists of commands that other tests go through, or is named here."""
     lists: dict[str, set[str]] = {
         "steve/test/test_conduct.py": {"symbolize", "universe", "diff", "serve", "top"},
-        "steve/test/test_input_kinds.py": {"symbolize", "universe", "diff", "serve", "top", "resident"},
+        "steve/test/test_input_kinds.py": {"symbolize", "universe", "diff", "serve", "top", "resident", "map"},
         "steve/fuzz/fuzz_commands.py": {"diff"},
     }
     commands = [Command(name) for name in COMMANDS]

@@ -41,6 +41,7 @@ CASES = {
     "export-massif": ["export", "--format", "massif", "app.ljt", "-o", "-"],
     "export-dhat": ["export", "--format", "dhat", "app.ljt", "-o", "-"],
     "export-speedscope": ["export", "--format", "speedscope", "app.ljt", "-o", "-"],
+    "map": ["map", "--json", "app.ljt"],
     "report-json": ["report", "--json", "app.ljt"],
     "universe": ["universe", "app.ljt"],
     "window": ["sites", "--from", "request 1", "--to", "request 3", "app.ljt"],

@@ -68,6 +68,35 @@ def below(ranges: Ranges, at: np.ndarray) -> np.ndarray:
     return np.where(which > 0, before[last] + inside, 0).astype("u8")
 
 
+def contains(ranges: Ranges, at: np.ndarray) -> np.ndarray:
+    """Which addresses are in a range?"""
+    import numpy as np
+
+    if not len(ranges):
+        return np.zeros(len(at), bool)
+    which = np.searchsorted(ranges.starts, at, "right")
+    return (which > 0) & (at < ranges.ends[np.maximum(which, 1) - 1])
+
+
+def intersection(some: Ranges, others: Ranges) -> Ranges:
+    """The addresses that are in both."""
+    return _cut(some, others, True)
+
+
+def difference(some: Ranges, others: Ranges) -> Ranges:
+    """The addresses of the first that are not in the others."""
+    return _cut(some, others, False)
+
+
+def _cut(some: Ranges, others: Ranges, inside: bool) -> Ranges:
+    import numpy as np
+
+    points = np.unique(np.concatenate((*some, *others)))
+    starts, ends = points[:-1], points[1:]
+    kept = contains(some, starts) & (contains(others, starts) == inside)
+    return union(starts[kept], ends[kept])
+
+
 def covered(ranges: Ranges, by: Ranges) -> np.ndarray:
     """How many bytes of each range are in the ranges `by`. Takes no longer if there are many of these elsewhere."""
     if not len(ranges):
