@@ -38,6 +38,7 @@ void feed_free(struct feed *f)
     feed_modules_free(f);
     regions_free(&f->regions);
     map_clear(&f->existing.freed);
+    feed_pools_free(f);
     debuginfo_free(f->debuginfo);
     free(f->payload);
     free(f->lines);

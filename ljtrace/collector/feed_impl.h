@@ -3,7 +3,7 @@
  * SPDX-License-Identifier: GPL-2.0-or-later
  *
  * feed.c decodes the stream and handles heaps, accesses and events that are missing; feed_frame.c handles frames of C;
- * feed_module.c handles object files; feed_pages.c handles what the program maps itself; feed_existing.c handles blocks from before the recording; feed_lua.c handles what is LuaJIT's: frames, types, states, prototypes, traces,
+ * feed_module.c handles object files; feed_pages.c handles what the program maps itself; feed_existing.c handles blocks from before the recording, feed_pool.c those of pools; feed_lua.c handles what is LuaJIT's: frames, types, states, prototypes, traces,
  * snapshots and samples.
  */
 #ifndef LJTRACE_COLLECTOR_FEED_IMPL_H
@@ -46,6 +46,7 @@ struct feed_module {
     char *named;     /* as frames name it */
     uint32_t object; /* its name as a string of the memtrace */
     struct debuginfo_object *file;
+    uint64_t bias; /* the address in memory less that in the file */
 };
 
 /* The blocks that the program had before the recorder was attached. */
@@ -55,6 +56,18 @@ struct feed_existing {
     uint32_t stack;   /* 0 = not defined yet */
     uint64_t blocks, bytes;
     char problem[200]; /* empty = none */
+};
+
+/* The pools of the program, by feed_pool.c. */
+struct feed_pools {
+    struct pool_block *blocks; /* [room] */
+    uint32_t *chains;          /* [room], by a hash of the address */
+    uint32_t room, unused;     /* unused: the first of a chain of blocks */
+    struct pool *pools;
+    uint32_t count, pool_room;
+    struct map pool_of; /* address of a pool -> its index */
+    struct map heap_of; /* code address of the call that makes pools -> their heap */
+    uint32_t places;
 };
 
 struct feed {
@@ -90,8 +103,9 @@ struct feed {
     enum feed_request request;          /* not yet answered */
     char fork_socket[40];
     struct regions regions;
-    struct feed_pages pages;    /* what RAW_PAGES has asked for */
+    struct feed_pages pages; /* what RAW_PAGES has asked for */
     struct feed_existing existing;
+    struct feed_pools pools;
     uint8_t unfocused[1 << 16]; /* by thread: it is outside the functions of --toggle-fn */
     uint8_t inside[1 << 16];    /* by thread: how many watched allocators it is inside */
 };
@@ -110,7 +124,10 @@ uint32_t feed_slot(struct feed *f, uint32_t slot);
 
 /* The module that a code address belongs to, which frames name so. NULL = it is not known. */
 const struct feed_module *feed_module_of(const struct feed *f, uint64_t ip, struct raw_text named);
-/* Free what is known of modules. */
+/* The same, whatever its name. */
+const struct feed_module *feed_module_at(const struct feed *f, uint64_t ip);
+/* Free what is known of pools; and of modules. */
+void feed_pools_free(struct feed *f);
 void feed_modules_free(struct feed *f);
 
 /* A block was freed or moved while existing blocks are awaited. */

@@ -35,6 +35,14 @@ const struct feed_module *feed_module_of(const struct feed *f, uint64_t ip, stru
     return same_name;
 }
 
+const struct feed_module *feed_module_at(const struct feed *f, uint64_t ip)
+{
+    for (uint32_t i = f->module_count; i-- > 0;)
+        if (contains(&f->modules[i], ip))
+            return &f->modules[i];
+    return NULL;
+}
+
 static void remove_module(struct feed *f, uint32_t i)
 {
     free(f->modules[i].named);
@@ -92,7 +100,7 @@ const char *handle_module(struct feed *f, const struct ring_module *r)
         abort();
     struct debuginfo_object *file = open_file(f, &mapped, name, sizeof name, &module);
     module.object = mt_writer_string(f->writer, name, strlen(name));
-    add_module(f, (struct feed_module){r->start, r->size, named, module.object, file});
+    add_module(f, (struct feed_module){r->start, r->size, named, module.object, file, r->bias});
     feed_time(f, r->instructions);
     mt_writer_module(f->writer, &module);
     return NULL;

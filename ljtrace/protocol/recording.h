@@ -8,6 +8,8 @@
 #ifndef LJTRACE_PROTOCOL_RECORDING_H
 #define LJTRACE_PROTOCOL_RECORDING_H
 
+#include "ljtrace/protocol/pool_functions.h"
+
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -58,6 +60,7 @@ struct recording {
         pages_every; /* native: the time from one look at the pages to the next; 0 = only for other reasons */
     /* Native: the beginnings of names of allocation functions (--alloc-prefix), with a comma after each. */
     char prefixes[RECORDING_PREFIX_BYTES];
+    char pools[POOL_LIST_BYTES]; /* native: functions of pools (pool_functions.h) */
 };
 
 /* Is this a list of prefixes as above? None of them is empty. */
@@ -84,7 +87,8 @@ static inline bool recording_is_valid(const struct recording *r)
     const bool looks =
         !r->pages_every || (r->pages && r->native && r->pages_every >= RECORDING_SHORTEST_LOOK);
     return flags && times && looks && r->universe < UNIVERSES && !(r->universe && r->sample_mean) &&
-           !(r->existing && r->sample_mean) && r->process > 0 && r->process <= INT32_MAX &&
+           !(r->existing && r->sample_mean) && !(r->pools[0] && r->sample_mean) &&
+           pool_list_is_valid(r->pools) && r->process > 0 && r->process <= INT32_MAX &&
            r->depth <= RECORDING_MOST_FRAMES && r->level >= 1 && r->level <= RECORDING_LEVELS &&
            r->beside <= RECORDING_MOST_BESIDE && recording_lists_prefixes(r->prefixes);
 }

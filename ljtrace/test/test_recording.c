@@ -80,6 +80,16 @@ static void others_are_refused(void **state)
     r.sample_mean = 1; /* a sample does not know how large the heaps are */
     assert_false(recording_is_valid(&r));
     r = usual();
+    strcpy(r.pools, "new:make;get:alloc:_,pool,size;");
+    assert_true(recording_is_valid(&r));
+    r.sample_mean = 1;
+    assert_false(recording_is_valid(&r));
+    r.sample_mean = 0;
+    strcpy(r.pools, "new:make;get");
+    assert_false(recording_is_valid(&r));
+    memset(r.pools, 'x', sizeof r.pools);
+    assert_false(recording_is_valid(&r));
+    r = usual();
     r.existing = 1; /* of a program that is started there are none */
     assert_false(recording_is_valid(&r));
     r.attached = 1;

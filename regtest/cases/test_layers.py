@@ -72,7 +72,7 @@ APART = {
 # What code of the native library may call: it runs at any point of the program, also in signal handlers, and may not
 # allocate nor wait for a lock of the program.
 PERMITTED = {
-    "memory and text": """memcmp memcpy memmem memmove memset stpcpy stpncpy strchr strchrnul strcmp strcpy strcspn strlen
+    "memory and text": """memchr memcmp memcpy memmem memmove mempcpy memset stpcpy stpncpy strchr strchrnul strcmp strcpy strcspn strlen
         strncmp strncpy strnlen strrchr strstr strtol strtoul strtoull""",
     "of whole numbers and text only": "snprintf",
     "system calls": """clock_gettime close connect fcntl geteuid getpid getsockopt madvise mmap munmap nanosleep open read

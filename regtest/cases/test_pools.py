@@ -1,309 +1,147 @@
-"""test_pools - heaps that a program declares, heaps in heaps, and mappings as blocks.
-
-native/heaps.c makes a known history in each mode; the trace must hold just that. A superblock ends (an implied
-Free) where the first piece of it is handed out, and is no bad free when its own allocator takes it back.
+"""test_pools - `ljtrace run --pool-fn` records the blocks of pools, which end with their pools, and `steve sites --by pool` has
+their sums.
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """
 import json
-import shutil
 from pathlib import Path
 
 import pytest
 
-from support import NATIVE, Trace, good, numbers, record, run, steve, words
+from support import NATIVE, Trace, good, natively, run, steve
 
-HEAPS = NATIVE / "heaps"
-BAD = ("badfree", "", "")
-SUPER, PIECE, OTHER, PAGE = "80001", "1001", "1003", 4096
-
-
-def history(trace: Trace) -> list[tuple[str, str, str]]:
-    """(kind, size, heap kind) of all heap events."""
-    return [(e[0], e[3], e[6]) if e[0] != "badfree" else BAD for e in trace.events()]
-
-
-def accesses(trace: Trace, *sizes: str) -> list[tuple[str, int, int]]:
-    """(letter, number of the size, offset) of the accesses to the first block of each size."""
-    return [(w[0], int(w[1]), int(w[3])) for w in words(trace.view("blocks", *sizes))]
-
-
-def dumped(trace: Trace, what: str) -> list[dict[str, str]]:
-    """The records of a kind in the dump, as dictionaries."""
-    lines = (line.split() for line in steve("dump", trace.path).text.splitlines())
-    return [dict(f.split("=", 1) for f in w[1:] if "=" in f) for w in lines if w[0] == what]
-
-
-def test_malloclike_blocks(tmp_path: Path) -> None:
-    trace = record(tmp_path / "t.ljt", [HEAPS, "malloclike"])
-    assert history(trace) == [
-        ("new", SUPER, "malloc"),
-        ("free", SUPER, "malloc"),
-        ("new", PIECE, "custom"),
-        ("resize", "2002", "custom"),
-        ("free", "2002", "custom"),
-        BAD,
-        ("new", OTHER, "custom"),
-        ("free", OTHER, "custom"),
-    ]
-    assert accesses(trace, SUPER, PIECE) == [("S", 0, 7), ("S", 1, 5), ("S", 1, 1002)]
-    (freed,) = [d for d in dumped(trace, "load") if d.get("freed") == "1"]
-    assert freed["offset"] == "3"
-    assert dumped(trace, "badfree")[0]["reason"] == "double"
-    assert [d["implied"] for d in dumped(trace, "free") if "implied" in d] == ["1", "1"]
-    assert trace.counts()["dropped"] == 0
-
-
-def test_pieces_freed_after_the_block_around_them(tmp_path: Path) -> None:
-    """That is legal once, whatever the memory is used for by then."""
-    trace = record(tmp_path / "t.ljt", [HEAPS, "outlived"])
-    assert history(trace) == [
-        ("new", SUPER, "malloc"),
-        ("free", SUPER, "malloc"),
-        ("new", OTHER, "custom"),
-        ("new", PIECE, "custom"),
-        ("free", OTHER, "custom"),
-        ("free", PIECE, "custom"),
-        ("new", SUPER, "malloc"),
-        ("free", SUPER, "malloc"),
-        BAD,
-        BAD,
-    ]
-
-
-GCLOSURE = """
-#include <glib-object.h>
-static void called(void) {}
+POOLED = NATIVE / "pooled"
+OWN = [
+    f"--pool-fn={each}"
+    for each in (
+        "pool_new:make",
+        "pool_get:alloc",
+        "pool_zeroed:alloc:pool,count,size",
+        "pool_reset:clear",
+        "pool_delete:end",
+    )
+]
+APR = r"""
+#include <apr_general.h>
+#include <apr_pools.h>
+#include <apr_strings.h>
+static apr_pool_t *root;
+__attribute__((noinline)) static apr_pool_t *of_connection(void)
+{
+    apr_pool_t *p;
+    apr_pool_create(&p, root);
+    for (int i = 0; i < 100; i++)
+        apr_pstrdup(p, "0123456789");
+    return p;
+}
+__attribute__((noinline)) static void of_request(apr_pool_t *connection)
+{
+    apr_pool_t *p;
+    apr_pool_create(&p, connection);
+    for (int i = 0; i < 50; i++)
+        apr_pcalloc(p, 200);
+    apr_pool_clear(p);
+    apr_palloc(p, 3001);
+}
 int main(void)
 {
-    for (int i = 0; i < 200; i++) {
-        GClosure *c = g_cclosure_new(G_CALLBACK(called), NULL, NULL);
-        g_closure_ref(c);
-        g_closure_sink(c);
-        g_closure_unref(c);
+    apr_initialize();
+    apr_pool_create(&root, NULL);
+    for (int i = 0; i < 5; i++) {
+        apr_pool_t *p = of_connection();
+        for (int k = 0; k < 10; k++)
+            of_request(p);
+        if (i != 3)
+            apr_pool_destroy(p); /* and the pools of its requests */
     }
     return 0;
 }
 """
 
 
-def test_closures_of_glib(tmp_path: Path) -> None:
-    """GLib marks two blocks within one that it frees before them."""
-    flags = run(["pkg-config", "--cflags", "--libs", "gobject-2.0"]) if shutil.which("pkg-config") else None
-    if flags is None or flags.status != 0:
-        pytest.skip("no pkg-config or no gobject-2.0 (package libglib2.0-dev)")
-    (tmp_path / "closures.c").write_text(GCLOSURE)
-    good(["gcc", "-g", "-o", tmp_path / "closures", tmp_path / "closures.c", *flags.text.split()])
-    trace = record(tmp_path / "t.ljt", [tmp_path / "closures"])
-    assert sum(kind == "custom" for _, _, kind in history(trace)) > 400, "the blocks within are there"
-    assert BAD not in history(trace)
+def pools(trace: Trace) -> dict[str, tuple[int, int, int]]:
+    """By the function that makes pools: how many blocks they had, of how many bytes, and the bytes at the end."""
+    rows = json.loads(steve("sites", "--by", "pool", "--json", trace.path).text)
+    return {
+        row["site"].removeprefix("pools of ").split(" (")[0]: (row["blocks"], row["bytes"], row["live_bytes_at_end"])
+        for row in rows
+    }
 
 
-def test_blocks_in_static_memory(tmp_path: Path) -> None:
-    """Accesses to constant addresses are omitted only as long as no block is in the data of an object
-    file."""
-    trace = record(tmp_path / "t.ljt", [HEAPS, "static"])
-    assert history(trace) == [("new", PIECE, "custom")]
-    assert accesses(trace, PIECE) == [("S", 0, 6)]
+def is_sound(trace: Trace) -> bool:
+    counts = trace.check().counts()
+    return counts["badfree"] == 0 and "dropped events 0" in " ".join(steve("summary", trace.path).text.split())
 
 
-def test_of_a_pool_the_pieces_count(tmp_path: Path) -> None:
-    """The superblock of a pool is never live, which the list of containers says when it is allocated."""
-    for mode in ("malloclike", "mempool"):
-        trace = record(tmp_path / f"{mode}.ljt", [HEAPS, mode])
-        sizes = {d["handle"]: d["size"] for d in dumped(trace, "new")}
-        assert [sizes[d["handle"]] for d in dumped(trace, "container")] == [SUPER]
-        found = json.loads(steve("summary", trace.path, "--json").text)
-        assert 0 < found["bytes"]["peak_live"] < int(SUPER) < found["bytes"]["allocated"]
+def test_functions_of_the_program(tmp_path: Path) -> None:
+    trace = natively(tmp_path / "t.ljt", [POOLED], *OWN)
+    assert trace.run.status == 0 and trace.run.text == "session 5000\n"
+    found = pools(trace)
+    assert found["of_session"] == (60, 6000, 5000)
+    assert found["of_request"] == (50 * 21, 50 * (20 * 200 + 30), 0)
+    assert found["C heap"][2] < 4096 + 100  # pieces are containers; what is left is of stdio
+    assert is_sound(trace)
+    assert "pool_get (pooled.c:" in steve("leaks", trace.path).text
 
 
-def test_memory_pools(tmp_path: Path) -> None:
-    trace = record(tmp_path / "t.ljt", [HEAPS, "mempool"])
-    assert trace.run.status == 0, "MEMPOOL_EXISTS"
-    assert history(trace) == [
-        ("new", SUPER, "malloc"),
-        ("free", SUPER, "malloc"),
-        *[("new", PIECE, "custom")] * 5,
-        ("free", PIECE, "custom"),
-        BAD,
-        ("resize", OTHER, "custom"),
-        ("free", PIECE, "custom"),
-        ("resize", "500", "custom"),
-        ("free", PIECE, "custom"),
-        ("free", "500", "custom"),
-        ("free", OTHER, "custom"),
-    ]
+def test_many_pools_are_few_heaps(tmp_path: Path) -> None:
+    """A heap for each place that makes pools, not for each pool."""
+    trace = natively(tmp_path / "t.ljt", [POOLED, "3000"], *OWN)
+    assert pools(trace)["of_request"][0] == 3000 * 21
+    recording = json.loads(steve("info", "--json", trace.path).text)["recording"]
+    assert len([key for key in recording if key.startswith("heap_name.")]) == 3  # with that of pools from before
 
 
-def test_pieces_of_a_pools_block_go_with_it(tmp_path: Path) -> None:
-    trace = record(tmp_path / "t.ljt", [HEAPS, "metapool"], "--heap=malloc,custom,mmap")
-    assert history(trace)[-8:] == [
-        ("new", SUPER, "mmap"),
-        ("free", SUPER, "mmap"),
-        ("new", "40000", "custom"),
-        ("free", "40000", "custom"),
-        ("new", PIECE, "custom"),
-        ("new", OTHER, "custom"),
-        ("free", PIECE, "custom"),
-        ("free", OTHER, "custom"),
-    ]
-    assert accesses(trace, PIECE, OTHER) == [("S", 0, 0), ("S", 1, 0)]
+def test_apr(tmp_path: Path) -> None:
+    """Its functions are known, and a pool within a pool ends with it."""
+    config = run(["pkg-config", "--cflags", "--libs", "apr-1"])
+    if config.status:
+        pytest.skip("libapr1-dev is not installed")
+    source, program = tmp_path / "p.c", tmp_path / "p"
+    source.write_text(APR)
+    good(["gcc", "-g", "-O1", "-o", program, source, *config.text.split()])
+    trace = natively(tmp_path / "t.ljt", [program], "--pool-fn=apr")
+    assert trace.run.status == 0, trace.run.complaint
+    found = pools(trace)
+    assert found["of_connection"] == (500, 500 * 11, 100 * 11)
+    assert found["of_request"] == (50 * 51, 50 * (50 * 200 + 3001), 10 * 3001)
+    assert is_sound(trace)
 
 
-def test_named_pools(tmp_path: Path) -> None:
-    trace = record(tmp_path / "t.ljt", [HEAPS, "named"])
-    assert history(trace)[2:] == [
-        ("new", PIECE, "custom"),
-        ("new", OTHER, "custom"),
-        ("resize", "2006", "custom"),
-        ("free", PIECE, "custom"),
-        BAD,
-        ("free", "2006", "custom"),
-    ]
-    assert accesses(trace, PIECE, OTHER) == [("S", 0, 4), ("S", 1, 1003)], "the allocator's own is left out"
-    assert dumped(trace, "badfree")[0]["reason"] == "heap"
-    assert len(dumped(trace, "heap")) == 2
-    texts = [
-        line.split("=", 2)[-1] for line in steve("dump", trace.path).text.splitlines() if line.startswith("string")
-    ]
-    assert any("tiles" in t for t in texts) and any("sprites" in t for t in texts)
+def test_copies_of_the_compiler_are_reported(tmp_path: Path) -> None:
+    """Calls of them are not seen."""
+    source, program = tmp_path / "p.c", tmp_path / "p"
+    source.write_text(
+        "#include <stdlib.h>\n"
+        "static __attribute__((noinline)) void *get(void *p, unsigned n) { return n > 9 ? malloc(n) : p; }\n"
+        "int main(int argc, char **argv) { return !get(argv, 1000) + !get(argv + argc, 1000); }\n"
+    )
+    good(["gcc", "-O2", "-o", program, source])
+    if "get.constprop" not in good(["nm", program]).text:
+        pytest.skip("the compiler has made no copy")
+    trace = natively(tmp_path / "t.ljt", [program], "--pool-fn=get:alloc")
+    assert "--pool-fn: get is not recorded: some callers call a copy of it" in trace.run.complaint
 
 
-def test_a_pool_nobody_created(tmp_path: Path) -> None:
-    trace = record(tmp_path / "t.ljt", [HEAPS, "unknown-pool"])
-    assert trace.run.complaint.count("was not created") == 1
-    assert history(trace) == [("new", SUPER, "malloc"), ("free", SUPER, "malloc")]
+def test_name_of_no_function(tmp_path: Path) -> None:
+    trace = natively(tmp_path / "t.ljt", [POOLED], "--pool-fn=pool_knew:make")
+    assert "--pool-fn: pool_knew is not recorded: no function of this name" in trace.run.complaint
 
 
-@pytest.mark.parametrize("mode", ["malloclike", "mempool", "named"])
-def test_requests_can_be_ignored(mode: str, tmp_path: Path) -> None:
-    trace = record(tmp_path / "t.ljt", [HEAPS, mode], "--heap=malloc")
-    assert history(trace) == [("new", SUPER, "malloc"), ("free", SUPER, "malloc")]
+@pytest.mark.parametrize(
+    "value",
+    ["", "x", "x:", ":make", "x:makes", "x:alloc:pool", "x:alloc:pool,size,size", "x:end:p", "x:end:_,_,_,_,pool"],
+)
+def test_wrong_values(value: str) -> None:
+    done = run(["ljtrace", "run", f"--pool-fn={value}", "true"])
+    assert done.status == 125 and "--pool-fn takes apr, nginx, or NAME:WHAT" in done.complaint
 
 
-def test_requests_do_nothing_outside_valgrind() -> None:
-    for mode in ("malloclike", "mempool", "metapool", "named", "unknown-pool"):
-        good([HEAPS, mode])
+def test_too_many_functions() -> None:
+    done = run(["ljtrace", "run", *(f"--pool-fn=f{i}:make" for i in range(33)), "true"])
+    assert done.status == 125 and "too many functions" in done.complaint
 
 
-def own(trace: Trace) -> list[tuple[str, int]]:
-    """(kind, size in bytes) of the program's own events; the mappings of the dynamic linker come first."""
-    events = [(e[0], int(e[3])) for e in trace.events() if e[6] == "mmap"]
-    begin = events.index(("new", 20 * PAGE))
-    return events[begin:]
-
-
-def test_mappings_are_cut_and_moved(tmp_path: Path) -> None:
-    trace = record(tmp_path / "t.ljt", [HEAPS, "mappings"], "--heap=mmap")
-    assert own(trace) == [
-        ("new", 20 * PAGE),
-        ("resize", 5 * PAGE),
-        ("new", 10 * PAGE),
-        ("resize", 4 * PAGE),
-        ("resize", 9 * PAGE),
-        ("free", 4 * PAGE),
-        ("free", 9 * PAGE),
-        ("new", 7 * PAGE + 11),
-        ("resize", 70 * PAGE),
-        ("resize", 68 * PAGE),
-        ("new", 2 * PAGE),
-        ("free", 2 * PAGE),
-        ("free", 68 * PAGE),
-    ]
-    assert accesses(trace, str(20 * PAGE), str(10 * PAGE)) == [("S", 0, 3), ("S", 1, 2 * PAGE)]
-
-
-PARTS = """
-#define _GNU_SOURCE
-#include <sys/mman.h>
-enum { PAGE = 4096 };
-__attribute__((noinline)) static char *owner(void)
-{
-    char *p = mmap(0, 20 * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    return p + (p == 0);
-}
-__attribute__((noinline)) static int taker(char *p, int pages)
-{
-    return munmap(p, pages * PAGE) + 1;
-}
-__attribute__((noinline)) static int mover(char *p)
-{
-    return mremap(p, PAGE, 3 * PAGE, MREMAP_MAYMOVE) == MAP_FAILED;
-}
-int main(void)
-{
-    char *p = owner();
-    taker(p + 2 * PAGE, 1);
-    taker(p + 5 * PAGE, 2); /* of the second part */
-    mover(p + 18 * PAGE);   /* a page of the last part */
-    return 0;
-}
-"""
-
-
-def test_what_is_left_of_a_mapping_is_its_makers(tmp_path: Path) -> None:
-    source, program = tmp_path / "parts.c", tmp_path / "parts"
-    source.write_text(PARTS)
-    good(["gcc", "-g", "-O1", "-o", program, source])
-    trace = record(tmp_path / "t.ljt", [program], "--heap=mmap")
-    rows = json.loads(steve("sites", "--json", "--where", "stack ~ 'parts.c'", trace.path).text)
-    assert rows and all("owner (parts.c:7)" in row["site"] for row in rows)
-    assert sum(row["live_bytes_at_end"] for row in rows) == 19 * PAGE  # three are unmapped, one grows to three
-
-
-def test_the_break(tmp_path: Path) -> None:
-    trace = record(tmp_path / "t.ljt", [HEAPS, "brk"], "--heap=mmap")
-    events = [(e[0], int(e[3])) for e in trace.events()][-3:]
-    assert events == [("new", 9 * PAGE), ("resize", 11 * PAGE), ("free", 11 * PAGE)]
-    assert accesses(trace, str(9 * PAGE)) == [("S", 0, 1), ("S", 0, 10 * PAGE)]
-
-
-def test_pvalloc(tmp_path: Path) -> None:
-    """Valgrind does not handle it; its whole pages are one block."""
-    trace = record(tmp_path / "t.ljt", [HEAPS, "pvalloc"])
-    assert trace.run.status == 0
-    assert [(e[0], e[3]) for e in trace.events()] == [("new", str(2 * PAGE)), ("free", str(2 * PAGE))]
-    assert accesses(trace, str(2 * PAGE)) == [("S", 0, 2 * PAGE - 1)]
-
-
-def test_freed_memory_that_is_mapped_again(tmp_path: Path) -> None:
-    """Memory that the system maps where a block was is not freed memory."""
-    trace = record(tmp_path / "t.ljt", [HEAPS, "mapped-again"])
-    assert trace.run.status == 0
-    assert [e[0] for e in trace.events()] == ["new", "free"]
-    assert trace.counts()["store"] == 1 and not [d for d in dumped(trace, "store") if d.get("freed")]
-
-
-def test_files_only_if_asked_for(tmp_path: Path) -> None:
-    anonymous = record(tmp_path / "a.ljt", ["/bin/true"], "--heap=mmap")
-    files = record(tmp_path / "f.ljt", ["/bin/true"], "--heap=files")
-    assert len(files.events()) > len(anonymous.events()) + 3
-
-
-def test_lua_states_stay_sound_among_mappings(tmp_path: Path) -> None:
-    """Lua's arena is a mapping, and its blocks are in it."""
-    program = ["luajit", "-e", "local t = {} for i = 1, 1e4 do t[i] = {i} end t = nil collectgarbage()"]
-    both = record(tmp_path / "b.ljt", program, "--trace-mem=no", "--heap=luajit,mmap")
-    alone = record(tmp_path / "l.ljt", program, "--trace-mem=no", "--heap=luajit")
-    lua = [e for e in both.events() if e[6] == "lua"]
-    assert abs(len(lua) - len(alone.events())) < 50
-    assert all(e[0] != "badfree" for e in both.events())
-    assert both.counts()["dropped"] == 0
-
-
-def test_unknown_heap_is_refused(tmp_path: Path) -> None:
-    done = run(["valgrind", "--tool=ljtrace", f"--out={tmp_path}/t.ljt", "--heap=malloc,stack", "true"])
-    assert done.status == 1 and "malloc, luajit, custom, mmap, files" in done.complaint
-
-
-def test_pools_of_a_lua_states_allocator(tmp_path: Path) -> None:
-    """The blocks of the state are recorded once, as Lua's, even if Lua passes the pool's anchor to its
-    allocator. Blocks that the program allocates from the same pool are the pool's."""
-    trace = record(tmp_path / "t.ljt", [NATIVE / "luapools"])
-    events = [e for e in trace.events() if len(e) > 6]
-    truth = numbers(trace.run.text)
-    assert truth["new"] > 1000
-    assert {kind: sum(e[0] == kind and e[6] == "lua" for e in events) for kind in truth} == truth
-    pool = [(e[0], e[3]) for e in events if e[6] == "custom"]
-    assert pool == [("new", "4321")] * 5 + [("free", "4321")] * 5
-    assert all(e[0] != "badfree" for e in trace.events())
+def test_not_in_a_sample() -> None:
+    done = run(["ljtrace", "run", "--pool-fn=apr", "--sample", "true"])
+    assert done.status == 125 and "--pool-fn does not go with --sample" in done.complaint

@@ -85,8 +85,7 @@ FLAGS: Dict[str, Tuple[str, Callable[[Any], Any]]] = {
     "live": ("it was never freed", lambda b: b["freed"] == 0),
     "inherited": ("a forked process had it from its parent", lambda b: b["inherited"] == 1),
     "earlier": (
-        "it was made before the recording (ljtrace attach --existing-blocks), or before the part of it that the file has "
-        "(ljtrace --keep=last)",
+        "it was made before the trace begins (ljtrace attach --existing-blocks, ljtrace --keep=last)",
         lambda b: b["inherited"] == 2,
     ),
     "lost": (

@@ -56,7 +56,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     blocks.add_arguments(parser, several=True)
     policy.add_arguments(parser)
     listing.add_arguments(parser, several.COLUMNS + COLUMNS, "bytes")
-    rollups.add_arguments(parser, several=True)
+    rollups.add_arguments(parser, several=True, pools=True)
     blocks.add_shards(parser)
 
 

@@ -32,12 +32,12 @@ from steve.terminal.tables import StackText, times, told_apart
 from steve.analysis.rules import CHURN, DEFAULTS, LEAKED, PINNED_PAGES, RULES, limits, site_limits
 from steve.report import line_work, resident
 from steve.report.sources import Sources
-from steve.report.windows import NAME_LIMIT, Cells, Kept, clean, explorable, heap_name, timeline_of
+from steve.report.windows import NAME_LIMIT, Cells, Kept, clean, explorable, timeline_of
 from steve.trace import missing
 from steve.trace.policy import ShownStacks, is_own
 from steve.trace.frames import frame_text, is_lua, is_native, short_name, without_return_type
 from steve.trace import runtimes
-from steve.trace.rollups import Rollup, Sums
+from steve.trace.rollups import Rollup, Sums, heap_name
 from steve.analysis.totals import extent, is_complete, is_least, time_unit
 
 if TYPE_CHECKING:

@@ -26,7 +26,7 @@ from steve.analysis.totals import time_unit
 from steve.kernels._report import AFTER, CELL, SUMS
 from steve.trace.frames import is_lua, is_native, short_name
 from steve.trace.policy import INLINED
-from steve.trace.rollups import Rollup, Sums
+from steve.trace.rollups import Rollup, Sums, heap_name
 
 if TYPE_CHECKING:
     from steve.kernels._report import BlockCells, HeapProfile
@@ -304,14 +304,6 @@ def kind_name(trace: Trace | Whole, heap: int, number: int) -> str:
 
     known = trace.heap(heap)
     return TYPE_NAMES[number] if number else known.kind if known is not None else "malloc"
-
-
-def heap_name(trace: Trace | Whole, number: int) -> str:
-    """The name of a heap."""
-    names = {"malloc": "C heap (malloc)", "lua": "Lua state", "mmap": "mmap", "custom": "custom pool"}
-    heap = trace.heap(number)
-    kind = "malloc" if heap is None else heap.kind
-    return names.get(kind, kind) + (f" {heap.id:#x}" if heap is not None and heap.id else "")
 
 
 def leading_bins(maxima: np.ndarray, shift: int) -> np.ndarray:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from steve.trace.places import Places
 
 BY = ("stack", "function", "line", "file", "object", "type", "thread")
+POOL = "pool"  # a row for each heap, of commands that say so
 PROCESS = "process"  # a row for each file, of commands that read several
 FEW = 4096  # rows that are made at a time
 MANY = 1 << 12  # rows that are merged at a time
@@ -29,22 +30,25 @@ LUA_CODE = "Lua code"
 UNKNOWN = "(unknown)"
 
 
-def add_arguments(parser: argparse.ArgumentParser, several: bool = False) -> None:
-    """Add --by. several: the command reads several files, so --by may tell apart the processes that they are of."""
+def add_arguments(parser: argparse.ArgumentParser, several: bool = False, pools: bool = False) -> None:
+    """Add --by. several: the command reads several files, so --by may tell apart the processes that they are of. pools: rows
+    may be heaps."""
     text = f"what a row is (default: {BY[0]}); function, line, file and object are those of `steve lines`"
     if not several:
         parser.add_argument("--by", choices=BY, default=BY[0], help=text)
         return
-    words = (*BY, PROCESS, *(f"{by},{PROCESS}" for by in BY))
+    known = (*BY, POOL) if pools else BY
+    words = (*known, PROCESS, *(f"{by},{PROCESS}" for by in known))
     action = parser.add_argument(
         "--by",
         action=By,
         metavar="WHAT",
         default=BY[0],
         help=f"{text}; {PROCESS}: the process of a file; line,{PROCESS}: the lines of each process apart. Others: "
-        f"{', '.join(BY)}",
+        f"{', '.join(known)}",
     )
     parser.set_defaults(apart=False)
+    action.known = known
     arguments.suggest(action, words)
 
 
@@ -61,14 +65,16 @@ def add_process(parser: argparse.ArgumentParser) -> None:
 
 
 class By(argparse.Action):
-    """Sets `by`, one of BY or PROCESS, and `apart`: are the rows of each process apart from those of others?"""
+    """Sets `by`, one of `known` or PROCESS, and `apart`: are the rows of each process apart from those of others?"""
+
+    known: tuple[str, ...] = BY
 
     def __call__(
         self, parser: argparse.ArgumentParser, namespace: argparse.Namespace, values: Any, option: str | None = None
     ) -> None:
         by, comma, other = values.partition(",")
-        if by not in (*BY, PROCESS) or comma and (other != PROCESS or by == PROCESS):
-            known = ", ".join(map(repr, (*BY, PROCESS)))
+        if by not in (*self.known, PROCESS) or comma and (other != PROCESS or by == PROCESS):
+            known = ", ".join(map(repr, (*self.known, PROCESS)))
             raise argparse.ArgumentError(
                 self, f"invalid choice: {values!r} (choose from {known}, or one and ,{PROCESS})"
             )
@@ -77,7 +83,7 @@ class By(argparse.Action):
 
 def key_of(by: str) -> str:
     """The number in a record of a life by which sums for rows of this kind are made."""
-    return by if by in ("type", "thread") else "stack"
+    return "heap" if by == POOL else by if by in ("type", "thread") else "stack"
 
 
 def headed(columns: Sequence[Column], by: str, key: str = "site") -> tuple[Column, ...]:
@@ -226,6 +232,8 @@ class Rollup:
             return TYPE_NAMES[number]
         if self.by == "thread":
             return f"thread {number}"
+        if self.by == POOL:
+            return heap_name(self.places.trace, number)
         if self.by == PROCESS:
             return process_text(self.places.trace)
         texts = self._texts[number]
@@ -251,6 +259,16 @@ class Rollup:
                 self._uses[texts.short] = self._uses.get(texts.short, 0) + 1
             self._of_frames[number] = known
         return self._of_frames[number]
+
+
+def heap_name(trace: Trace, number: int) -> str:
+    """The name of a heap: the one that the recording has, else that of its kind."""
+    names = {"malloc": "C heap (malloc)", "lua": "Lua state", "mmap": "mmap", "custom": "custom pool"}
+    heap, given = trace.heap(number), trace.info().get(f"heap_name.{number}")
+    if given:
+        return given
+    kind = "malloc" if heap is None else heap.kind
+    return names.get(kind, kind) + (f" {heap.id:#x}" if heap is not None and heap.id else "")
 
 
 def process_text(trace: Trace) -> str:

@@ -17,6 +17,7 @@
 #include "ljtrace/native/inside/heap.h"
 #include "ljtrace/native/inside/host/symbols.h"
 #include "ljtrace/protocol/kernel.h"
+#include "ljtrace/native/inside/pool_patch.h"
 #include "ljtrace/native/inside/resizes.h"
 #include "ljtrace/native/inside/block_sample.h"
 #include "ljtrace/protocol/alloc_functions.h"
@@ -532,6 +533,7 @@ static void search_object(const struct link_map *object, bool is_first, bool is_
     for (uint32_t i = 0; s_kinds_differ && i < s_found_count; i++)
         if (s_found[i].does->action == ALLOC_FREE)
             s_found[i].how = MT_HOWS;
+    pool_patch_object(object, path, !s_alone);
     patch_all(&search, path, native_process.patches ? NULL : "the program's seccomp filter forbids that");
 }
 
@@ -579,6 +581,7 @@ static void forget_unloaded(void)
     for (uint32_t i = 0; i < s_watched_count; i++)
         if (s_watched[i].patch.function && !was_searched(s_watched[i].object))
             s_watched[i].patch.function = NULL;
+    pool_patch_forget(was_searched);
 }
 
 /* -- from outside -- */
@@ -643,6 +646,7 @@ void alloc_patch_begin(void)
         return;
     lock();
     make_index();
+    pool_patch_begin();
     s_alone = is_only_thread();
     s_searched_count = 0;
     for (uint32_t i = 0; i < s_watched_count; i++)

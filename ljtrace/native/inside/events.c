@@ -93,11 +93,10 @@ void native_event_stack(struct native_taken *t)
 
 static enum ring_loss loss_of(enum native_event_kind kind)
 {
-    static const enum ring_loss losses[] = {[NATIVE_NOTHING] = RING_LOST_OTHER,
-                                            [NATIVE_NEW] = RING_LOST_NEW,
-                                            [NATIVE_FREE] = RING_LOST_FREE,
-                                            [NATIVE_RESIZE] = RING_LOST_RESIZE,
-                                            [NATIVE_REGION] = RING_LOST_OTHER};
+    static const enum ring_loss losses[] = {
+        [NATIVE_NOTHING] = RING_LOST_OTHER, [NATIVE_NEW] = RING_LOST_NEW,
+        [NATIVE_FREE] = RING_LOST_FREE,     [NATIVE_RESIZE] = RING_LOST_RESIZE,
+        [NATIVE_REGION] = RING_LOST_OTHER,  [NATIVE_POOL] = RING_LOST_OTHER};
     return losses[kind];
 }
 
@@ -134,6 +133,9 @@ static void put(struct native_taken *t, const struct native_event *e)
                  .instructions = now, .stack = stack);
     else if (e->kind == NATIVE_REGION)
         RING_PUT(region, .what = e->how, .addr = e->addr, .size = e->size, .stack = stack);
+    else if (e->kind == NATIVE_POOL)
+        RING_PUT(pool, .what = e->how, .pool = e->pool, .old = e->old, .block = e->addr, .size = e->size,
+                 .instructions = now, .stack = stack);
 }
 
 /* A resize ends one block and makes another, each of which is recorded or not. */
@@ -215,7 +217,7 @@ void native_show(enum native_owner owner)
 void native_event_put(struct native_taken *t)
 {
     const struct native_event *e = &t->event;
-    if (e->kind == NATIVE_REGION) {
+    if (e->kind == NATIVE_REGION || e->kind == NATIVE_POOL) {
         if (!native_self.hidden[NATIVE_OF_RECORDER])
             put(t, e);
         return;

@@ -10,9 +10,18 @@
 
 /* A call of an allocation function of the C heap, or of one that maps memory. */
 struct native_event {
-    enum native_event_kind { NATIVE_NOTHING, NATIVE_NEW, NATIVE_FREE, NATIVE_RESIZE, NATIVE_REGION } kind;
-    uint32_t how; /* enum mt_how; of a REGION, a range that the program maps: enum raw_region */
-    uint64_t old; /* RESIZE: where the block was */
+    enum native_event_kind {
+        NATIVE_NOTHING,
+        NATIVE_NEW,
+        NATIVE_FREE,
+        NATIVE_RESIZE,
+        NATIVE_REGION,
+        NATIVE_POOL
+    } kind;
+    uint32_t
+        how; /* enum mt_how; of a REGION, a range that the program maps: enum raw_region; of a POOL: enum pool_what */
+    uint64_t old;  /* RESIZE, POOL: where the block was */
+    uint64_t pool; /* POOL */
     uint64_t addr;
     uint64_t size;
     bool chosen;   /* RESIZE, in a sample: the new block is recorded */

@@ -20,6 +20,7 @@
 #include "ljtrace/protocol/local_socket.h"
 #include "ljtrace/native/inside/lua_states.h"
 #include "ljtrace/native/inside/maps.h"
+#include "ljtrace/native/inside/pool_patch.h"
 #include "ljtrace/native/inside/resizes.h"
 #include "ljtrace/native/inside/objects.h"
 #include "ljtrace/native/inside/block_sample.h"
@@ -176,6 +177,7 @@ NATIVE_PUBLIC int execle(const char *path, const char *first, ...)
 static void report_unseen(void)
 {
     alloc_patch_end();
+    pool_patch_end();
     unseen_end();
 }
 

@@ -126,6 +126,26 @@ static const char *add_prefix(struct recording *r, const char *prefix)
     return NULL;
 }
 
+/* Add a function of a pool, or all of a library, to the list. */
+static const char *add_pool(struct recording *r, const char *text)
+{
+    struct pool_function f;
+    char *end = r->pools + strlen(r->pools);
+    const char *known = NULL;
+    for (size_t i = 0; i < sizeof pool_libraries / sizeof *pool_libraries; i++)
+        if (strcmp(text, pool_libraries[i].name) == 0)
+            known = pool_libraries[i].functions;
+    if (!known && (strchr(text, ';') || !pool_read(text, (uint32_t)strlen(text), &f)))
+        return "--pool-fn takes apr, nginx, or NAME:WHAT or NAME:WHAT:ARGUMENTS: WHAT is make, alloc, "
+               "resize, free, "
+               "clear or end; ARGUMENTS are pool, block, size, count, out or _, with a comma between, four "
+               "at most";
+    if (strlen(known ? known : text) + 2 > sizeof r->pools - (size_t)(end - r->pools))
+        return "--pool-fn names too many functions";
+    stpcpy(stpcpy(end, known ? known : text), known ? "" : ";");
+    return pool_list_is_valid(r->pools) ? NULL : "--pool-fn names too many functions; 32 are possible";
+}
+
 void launcher_defaults(struct launcher *l)
 {
     l->out = "ljtrace.%p.ljt";
@@ -137,6 +157,8 @@ const char *launcher_conflict(const struct launcher *l)
     const struct recording *r = &l->recording;
     if (r->universe && r->sample_mean)
         return "--universe does not go with --sample: a sample does not know how large the heaps are";
+    if (r->pools[0] && r->sample_mean)
+        return "--pool-fn does not go with --sample";
     return r->existing && r->sample_mean ? "--existing-blocks does not go with --sample" : NULL;
 }
 
@@ -164,6 +186,8 @@ const char *launcher_option(struct launcher *l, const char *name, const char *va
     }
     if (strcmp(name, "alloc-prefix") == 0)
         return add_prefix(r, value);
+    if (strcmp(name, "pool-fn") == 0)
+        return add_pool(r, value);
     if (strcmp(name, "compress") == 0) {
         r->level = (uint32_t)strtoul(value, NULL, 10);
         return launcher_is_number(value, 1, RECORDING_LEVELS) ? NULL

@@ -7,7 +7,7 @@
 #include "steve/kernels/base/sums.h"
 #include "steve/kernels/base/keyed_rows.h"
 
-enum groups_key { GROUPS_BY_STACK, GROUPS_BY_THREAD, GROUPS_BY_FREE_THREAD, GROUPS_BY_TYPE };
+enum groups_key { GROUPS_BY_STACK, GROUPS_BY_THREAD, GROUPS_BY_FREE_THREAD, GROUPS_BY_TYPE, GROUPS_BY_HEAP };
 
 /* Only keys that occur have rows, in the order of their first lives, because a trace can have many stacks without
  * blocks. */
@@ -40,6 +40,8 @@ static inline uint32_t groups_key_of(enum groups_key key, const struct life *lif
         return life->stack;
     if (key == GROUPS_BY_TYPE)
         return life->type;
+    if (key == GROUPS_BY_HEAP)
+        return life->heap;
     return key == GROUPS_BY_THREAD ? life->thread : life->free_thread;
 }
 
