@@ -5,13 +5,15 @@ blocks, and the program must print without the recorder what it prints under it.
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """
+import json
 import re
 import shutil
+from collections import Counter
 from pathlib import Path
 
 import pytest
 
-from support import NATIVE, SOURCE, good, natively, record, run
+from support import NATIVE, SOURCE, good, natively, record, run, steve
 
 FAMILIES = {
     "jemalloc": ("libjemalloc.so.2", "free"),
@@ -104,3 +106,15 @@ def test_the_list_is_in_the_manual_page() -> None:
     page = (SOURCE / "docs/ljtrace.1").read_text()
     missing = [name for name, of in LISTED if of != "standard" and not re.search(rf"\b{name}\b", page)]
     assert not missing
+
+
+def test_rows_by_how_blocks_are_made(tmp_path: Path) -> None:
+    """`steve sites --by how` has the calls of each kind of function, as the trace does."""
+    trace = natively(
+        tmp_path / "t.ljt", [NATIVE / "families", "standard", "free"], env={"LD_PRELOAD": "libstdc++.so.6"}
+    )
+    rows = json.loads(steve("sites", trace.path, "--by", "how", "--json").text)
+    found = {row["site"]: row["blocks"] for row in rows}
+    lines = good(["steve", "dump", trace.path]).text.splitlines()
+    words = [line.partition(" how=")[2].split()[0] for line in lines if line.startswith("new ")]
+    assert found == dict(Counter(words)) and {"new", "new[]"} < found.keys()

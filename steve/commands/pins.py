@@ -83,14 +83,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 class Makers:
     """What made the blocks, by the numbers of the operations (New, Free, Resize) of a trace. key: of
-    steve.trace.rollups.key_of; numbers: of the stacks, the threads or, for News, the types of the blocks."""
+    steve.trace.rollups.key_of; numbers: of the stacks, the threads or, for News, the types of the blocks and how they were made.
+    """
 
     def __init__(self, trace: Trace, key: str, quiet: bool) -> None:
         import numpy as np
 
-        from steve.trace._memtrace import FREE, NEW, RESIZE, TYPE
+        from steve.trace._memtrace import FREE, HOW_MASK, NEW, RESIZE, TYPE
 
-        field = "thread" if key == "thread" else "ref"
+        field = key if key in ("thread", "how") else "ref"
         parts = [np.zeros(0, "u4")]
         of_news, of_types = [np.zeros((2, 0), "u8")], [np.zeros((2, 0), "u8")]  # with handles
         operations = 0
@@ -99,7 +100,8 @@ class Makers:
                 progress(*trace.progress())
                 kinds = batch["kind"]
                 of_heap = batch[(kinds == NEW) | (kinds == FREE) | (kinds == RESIZE)]
-                parts.append(of_heap[field].astype("u4"))
+                found = of_heap[field].astype("u4")
+                parts.append(found & HOW_MASK if key == "how" else found)
                 if key == "type":
                     made, types = np.flatnonzero(of_heap["kind"] == NEW), batch[kinds == TYPE]
                     of_news.append(np.stack((of_heap["handle"][made], (operations + made).astype("u8"))))

@@ -7,7 +7,7 @@ from steve.kernels.ckernels cimport life
 
 cdef extern from "steve/kernels/lives/groups.h" nogil:
     enum groups_key:
-        GROUPS_BY_STACK, GROUPS_BY_THREAD, GROUPS_BY_FREE_THREAD, GROUPS_BY_TYPE, GROUPS_BY_HEAP
+        GROUPS_BY_STACK, GROUPS_BY_THREAD, GROUPS_BY_FREE_THREAD, GROUPS_BY_TYPE, GROUPS_BY_HEAP, GROUPS_BY_HOW
 
 
 cdef class TakesLives:

@@ -151,7 +151,7 @@ LINEWORK, MADE = dtype_of("linework_row"), dtype_of("linework_made")
 ACCESSES = np.dtype(columns("loads stores modifies bytes_read bytes_written", "u8"))
 
 KEYS = {"stack": GROUPS_BY_STACK, "thread": GROUPS_BY_THREAD, "free_thread": GROUPS_BY_FREE_THREAD,
-        "type": GROUPS_BY_TYPE, "heap": GROUPS_BY_HEAP}
+        "type": GROUPS_BY_TYPE, "heap": GROUPS_BY_HEAP, "how": GROUPS_BY_HOW}
 
 cdef enum:
     ENOUGH = 8192  # records in a batch
@@ -710,7 +710,7 @@ cdef class TakesLives:
 
 
 cdef class Groups(TakesLives):
-    """Sums of lives by "stack", "thread" (of the New), "free_thread" or "type"."""
+    """Sums of lives by "stack", "thread" (of the New), "free_thread", "type" or "how"."""
     cdef groups g
 
     def __cinit__(self, str key):

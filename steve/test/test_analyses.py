@@ -172,7 +172,7 @@ def test_leaks_and_sites(run: Run) -> None:
 
 
 @RUNS
-@given(runs(marks=True), st.sampled_from(("stack", "thread", "free_thread", "type")), st.booleans())
+@given(runs(marks=True), st.sampled_from(("stack", "thread", "free_thread", "type", "how")), st.booleans())
 def test_sums_made_as_lives_end(run: Run, key: str, whole: bool) -> None:
     added, direct = _lives.Groups(key), _lives.Groups(key)
     with tempfile.TemporaryDirectory() as folder:

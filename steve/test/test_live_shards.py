@@ -40,7 +40,7 @@ WHERES = (
     "thread != free_thread and idle > 2",
     "function = 'draw' or file ~ 'parser' and size > 20",
 )
-KEYS = ("stack", "thread", "free_thread", "type")
+KEYS = ("stack", "thread", "free_thread", "type", "how")
 
 
 class Everything:

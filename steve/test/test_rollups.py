@@ -66,6 +66,7 @@ def rows(steve: Steve, *options: str) -> dict[str, int]:
         ("file", {"one/a.c": 16, "two/a.c": 32, "app.lua": 192, "m.c": 256}),
         ("type", {"unknown": 496}),
         ("thread", {"thread 1": 496}),
+        ("how", {"malloc": 496}),
     ],
 )
 def test_rows(by: str, expected: dict[str, int], steve: Steve, trace: Callable[..., Path]) -> None:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from steve.trace._memtrace import Frame, Trace
     from steve.trace.places import Places
 
-BY = ("stack", "function", "line", "file", "object", "type", "thread")
+BY = ("stack", "function", "line", "file", "object", "type", "thread", "how")
 POOL = "pool"  # a row for each heap, of commands that say so
 PROCESS = "process"  # a row for each file, of commands that read several
 FEW = 4096  # rows that are made at a time
@@ -33,7 +33,10 @@ UNKNOWN = "(unknown)"
 def add_arguments(parser: argparse.ArgumentParser, several: bool = False, pools: bool = False) -> None:
     """Add --by. several: the command reads several files, so --by may tell apart the processes that they are of. pools: rows
     may be heaps."""
-    text = f"what a row is (default: {BY[0]}); function, line, file and object are those of `steve lines`"
+    text = (
+        f"what a row is (default: {BY[0]}); function, line, file and object are those of `steve lines`; how: how blocks "
+        "were made: malloc, calloc, new..."
+    )
     if not several:
         parser.add_argument("--by", choices=BY, default=BY[0], help=text)
         return
@@ -83,7 +86,7 @@ class By(argparse.Action):
 
 def key_of(by: str) -> str:
     """The number in a record of a life by which sums for rows of this kind are made."""
-    return "heap" if by == POOL else by if by in ("type", "thread") else "stack"
+    return "heap" if by == POOL else by if by in ("type", "thread", "how") else "stack"
 
 
 def headed(columns: Sequence[Column], by: str, key: str = "site") -> tuple[Column, ...]:
@@ -163,7 +166,7 @@ class Rollup:
         return self._sites
 
     def numbers(self, keys: np.ndarray) -> np.ndarray:
-        """The numbers of the rows of stacks, types or threads."""
+        """The numbers of the rows of stacks, types, threads or ways of allocation."""
         import numpy as np
 
         if self.by == "stack":
@@ -191,7 +194,7 @@ class Rollup:
     def merged_in_parts(
         self, keys: np.ndarray, rows: Callable[[np.ndarray], np.ndarray], most: int = MANY
     ) -> Iterator[Sums]:
-        """The same in parts of about so many rows, for sums with long rows. keys: stacks, types or threads, in any order;
+        """The same in parts of about so many rows, for sums with long rows. keys: such numbers, in any order;
         rows: makes the rows for indices of them."""
         import numpy as np
 
@@ -234,6 +237,10 @@ class Rollup:
             return f"thread {number}"
         if self.by == POOL:
             return heap_name(self.places.trace, number)
+        if self.by == "how":
+            from steve.trace._memtrace import HOW_NAMES
+
+            return HOW_NAMES[number]
         if self.by == PROCESS:
             return process_text(self.places.trace)
         texts = self._texts[number]

@@ -7,7 +7,14 @@
 #include "steve/kernels/base/sums.h"
 #include "steve/kernels/base/keyed_rows.h"
 
-enum groups_key { GROUPS_BY_STACK, GROUPS_BY_THREAD, GROUPS_BY_FREE_THREAD, GROUPS_BY_TYPE, GROUPS_BY_HEAP };
+enum groups_key {
+    GROUPS_BY_STACK,
+    GROUPS_BY_THREAD,
+    GROUPS_BY_FREE_THREAD,
+    GROUPS_BY_TYPE,
+    GROUPS_BY_HEAP,
+    GROUPS_BY_HOW
+};
 
 /* Only keys that occur have rows, in the order of their first lives, because a trace can have many stacks without
  * blocks. */
@@ -42,6 +49,8 @@ static inline uint32_t groups_key_of(enum groups_key key, const struct life *lif
         return life->type;
     if (key == GROUPS_BY_HEAP)
         return life->heap;
+    if (key == GROUPS_BY_HOW)
+        return life->how;
     return key == GROUPS_BY_THREAD ? life->thread : life->free_thread;
 }
 
