@@ -487,21 +487,38 @@ static int write_so_far(struct collector *c)
 
 /* -- the pages of the program (--pages) -- */
 
-static void look(struct collector *c, const char *reason, const char *name)
+/* Set the time of the trace. Returns false if the recording has not begun. */
+static bool time_of_look(const struct collector *c, uint64_t *time)
 {
     struct timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);
-    const uint64_t time = (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec, start = c->ring->clock;
-    if (start && start <= time) /* else the recording has not begun */
-        pages_take(c->pages, c->writer, feed_regions(c->feed), c->ring, time - start, reason, name);
+    *time = (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+    const uint64_t start = c->ring->clock, at = *time;
+    *time -= start;
+    return start && start <= at;
 }
 
-/* Look if the program has asked for it, and waits. */
-static void look_if_asked(struct collector *c)
+static void look(struct collector *c, const char *reason, const char *name)
+{
+    uint64_t time;
+    if (time_of_look(c, &time))
+        pages_take(c->pages, c->writer, feed_regions(c->feed), c->ring, time, reason, name);
+}
+
+/* Release the slab that was read. If the program has asked to look at its pages, it waits for that: until all is read at its
+ * end, else until the rest can be read while it goes on. */
+static void release_and_look(struct collector *c)
 {
     const struct feed_pages asked = feed_take_pages(c->feed);
-    if (c->pages && asked.asked)
-        look(c, asked.end ? "end" : "mark", asked.name);
+    uint64_t time;
+    const bool looks = c->pages && asked.asked && !asked.end && time_of_look(c, &time);
+    if (c->pages && asked.asked && asked.end)
+        look(c, "end", "");
+    if (looks)
+        pages_begin(c->pages);
+    channel_release(&c->channel);
+    if (looks)
+        pages_end(c->pages, c->writer, feed_regions(c->feed), c->ring, time, "mark", asked.name);
 }
 
 /* Does the collector look by itself? Not before it knows the blocks from before the attach. */
@@ -562,8 +579,7 @@ static int collect(struct collector *c)
             return 0;
         c->last_slab = token.slab;
         c->begun = RING_SLABS;
-        look_if_asked(c);
-        channel_release(&c->channel);
+        release_and_look(c);
         answer_request(c);
         if (feed_ended(c->feed))
             return 1;

@@ -2,7 +2,7 @@
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  *
- * The kernel says it in /proc/PID/smaps and /proc/PID/pagemap, which a process of the same user may read. The program is not
+ * The kernel says it in maps, smaps and pagemap of /proc/PID, which a process of the same user may read. The program is not
  * stopped for that. So what it touches meanwhile may be in one of both and not in the other; how much was resident before
  * and after is written as well.
  */
@@ -28,6 +28,10 @@ const char *pages_due(struct pages *p);
  * time: of the trace; name: of the mark, or "". */
 void pages_take(struct pages *p, struct mt_writer *w, const struct regions *regions,
                 const struct ring_header *ring, uint64_t time, const char *reason, const char *name);
+/* The same in two steps: read what must not change meanwhile, for which the program waits; and the rest, while it goes on. */
+void pages_begin(struct pages *p);
+void pages_end(struct pages *p, struct mt_writer *w, const struct regions *regions,
+               const struct ring_header *ring, uint64_t time, const char *reason, const char *name);
 /* What could not be read at some look, and why; NULL = nothing. */
 const char *pages_problem(const struct pages *p);
 void pages_free(struct pages *p);

@@ -4,6 +4,7 @@
  */
 #define _GNU_SOURCE
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdbool.h>
@@ -12,6 +13,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/utsname.h>
+#include <sys/wait.h>
 #include <unistd.h>
 #include <cmocka.h>
 #include "ljtrace/collector/pages.h"
@@ -171,6 +174,77 @@ static void pages_are_those_that_were_touched(void **state)
     munmap(at - PAGE, 12 * PAGE);
 }
 
+/* Does the kernel have PAGEMAP_SCAN, so that the program need not wait for all? */
+static bool kernel_scans(void)
+{
+    unsigned major = 0, minor = 0;
+    struct utsname name;
+    assert_int_equal(uname(&name), 0);
+    assert_int_equal(sscanf(name.release, "%u.%u", &major, &minor), 2);
+    return major > 6 || (major == 6 && minor >= 7);
+}
+
+/* What the program does after the first step is not in the look, though sums are read then. */
+static void a_look_is_of_its_first_step(void **state)
+{
+    struct trace t;
+    const struct regions none = {0};
+    char *at = map(10, PROT_READ | PROT_WRITE), *gone = map(4, PROT_READ | PROT_WRITE);
+    (void)state;
+    if (!kernel_scans()) {
+        print_message("Linux before 6.7 reads all in one step\n");
+        skip();
+    }
+    begin(&t);
+    at[2 * PAGE] = gone[0] = gone[PAGE] = 1;
+    struct pages *p = pages_new(getpid(), 0);
+    pages_begin(p);
+    at[5 * PAGE] = 1;
+    munmap(gone - PAGE, 6 * PAGE);
+    pages_end(p, t.writer, &none, &s_ring, 1, "mark", "");
+    read_back(&t);
+    static const uint8_t runs[] = {2 << 4, 1 << 4 | 9, 7 << 4};
+    const struct mt_mapping *m = mapping_at(&t, at), *other = mapping_at(&t, gone);
+    assert_int_equal(m->rss, PAGE);
+    assert_int_equal(m->pss, PAGE);
+    assert_int_equal(m->runs_size, sizeof runs);
+    assert_memory_equal(m->runs, runs, sizeof runs);
+    assert_int_equal(other->rss, 2 * PAGE);
+    end(&t);
+    pages_free(p);
+    munmap(at - PAGE, 12 * PAGE);
+}
+
+/* After a fork, both processes have the pages. */
+static void pages_of_two_processes_are_shared(void **state)
+{
+    struct trace t;
+    const struct regions none = {0};
+    char *at = map(10, PROT_READ | PROT_WRITE);
+    (void)state;
+    begin(&t);
+    at[2 * PAGE] = at[3 * PAGE] = 1;
+    const pid_t child = fork();
+    if (child == 0)
+        for (;;)
+            pause();
+    at[3 * PAGE] = 2; /* this process has its own now */
+    struct pages *p = pages_new(getpid(), 0);
+    pages_take(p, t.writer, &none, &s_ring, 1, "time", "");
+    kill(child, SIGKILL);
+    waitpid(child, NULL, 0);
+    read_back(&t);
+    static const uint8_t runs[] = {2 << 4, 1 << 4 | 1, 1 << 4 | 9, 6 << 4};
+    const struct mt_mapping *m = mapping_at(&t, at);
+    assert_int_equal(m->rss, 2 * PAGE);
+    assert_true(m->pss < 2 * PAGE && m->pss >= PAGE);
+    assert_int_equal(m->runs_size, sizeof runs);
+    assert_memory_equal(m->runs, runs, sizeof runs);
+    end(&t);
+    pages_free(p);
+    munmap(at - PAGE, 12 * PAGE);
+}
+
 /* A mapping with more runs than a record may have is in parts, which are in the order of addresses. */
 static void many_runs_are_in_parts(void **state)
 {
@@ -276,6 +350,8 @@ int main(void)
     const struct CMUnitTest tests[] = {cmocka_unit_test(regions_are_cut_and_replaced),
                                        cmocka_unit_test(what_is_no_region_changes_nothing),
                                        cmocka_unit_test(pages_are_those_that_were_touched),
+                                       cmocka_unit_test(a_look_is_of_its_first_step),
+                                       cmocka_unit_test(pages_of_two_processes_are_shared),
                                        cmocka_unit_test(many_runs_are_in_parts),
                                        cmocka_unit_test(it_is_time_to_look_when_much_is_new),
                                        cmocka_unit_test(what_cannot_be_read_is_said),
