@@ -117,7 +117,8 @@ static uint32_t common(const struct stacks *s, const uint64_t *ips, uint32_t n)
 /* Is this code left out at a place that is not the innermost? */
 static bool is_left_out(struct stacks *s, uint64_t ip)
 {
-    return s->frames[find(s, ip)].is_recorders;
+    const uint32_t first = find(s, ip); /* this may move the frames */
+    return s->frames[first].is_recorders;
 }
 
 /* The stack with the frames of a code address added to it. */
