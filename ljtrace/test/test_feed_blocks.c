@@ -1,0 +1,169 @@
+/* test_feed_blocks.c - tests of blocks from before the recording, and of those of pools, in the collector's feed.
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later
+ */
+#include "ljtrace/test/feed_session.h"
+#include "ljtrace/protocol/pool_functions.h"
+
+enum { NONE_LEFT = 2000 };
+
+/* -- blocks from before -- */
+
+static void put_end_of_existing(struct session *s, uint64_t blocks, const char *problem)
+{
+    uint64_t words[3 + 8] = {blocks, 64 * blocks, strlen(problem)};
+    memcpy(words + 3, problem, strlen(problem));
+    put(s, RAW_EXISTING_END, 0, words, 3 + (uint32_t)((strlen(problem) + 7) / 8));
+}
+
+static void existing_blocks_are_those_that_live(void **state)
+{
+    struct session *s = *state;
+    feed_await_existing(s->feed);
+    PUT_EVENT(s, RAW_FREE, 0, RAW_HEAP_C, MT_HOW_MALLOC, 0x2000, 1);     /* before the copy; done after it */
+    PUT_EVENT(s, RAW_NEW, 0, RAW_HEAP_C, MT_HOW_MALLOC, 0x3000, 100, 2); /* known when the copy is read */
+    PUT(s, RAW_EXISTING, 0, 0x1000, 64, 0x2000, 64, 0x3000, 104, 0x4000, 64);
+    put_end_of_existing(s, 4, "");
+    PUT_EVENT(s, RAW_FREE, 0, RAW_HEAP_C, MT_HOW_CXX_NEW, 0x1000, 3); /* of any family */
+    PUT_EVENT(s, RAW_NEW, 0, RAW_HEAP_C, MT_HOW_MALLOC, 0x4000, 60,
+              4); /* was made before the copy, and comes after it */
+    assert_null(feed_slab(s->feed, s->slab, s->used));
+    assert_false(feed_awaits_existing(s->feed));
+    assert_null(feed_existing_problem(s->feed));
+    struct mt_totals totals;
+    mt_writer_totals(s->writer, &totals);
+    assert_int_equal(totals.dropped, 0);
+    s->used = 0;
+    read_back(s);
+    /* with the error of the free of 0x2000, since this writer knows nothing of an attach */
+    assert_int_equal(s->events, 7);
+    assert_event(s, 2, MT_NEW, 1, 0x1000);
+    assert_true(s->event[2].implied && s->event[2].beyond);
+    assert_event(s, 3, MT_NEW, 2, 0x4000);
+    assert_event(s, 4, MT_FREE, 1, 0x1000);
+    assert_event(s, 5, MT_FREE, 2, 0x4000);
+    assert_true(s->event[5].implied);
+    assert_event(s, 6, MT_NEW, 3, 0x4000);
+    const struct mt_stack *stack = mt_stack(s->reader, s->event[2].ref);
+    assert_string_equal(mt_string(s->reader, mt_frame(s->reader, stack->frame)->function), MT_BEFORE_ATTACH);
+    assert_string_equal(mt_info(s->reader, "existing_blocks"), "2");
+    assert_string_equal(mt_info(s->reader, "existing_bytes"), "128");
+}
+
+static void a_problem_is_kept(void **state)
+{
+    struct session *s = *state;
+    feed_await_existing(s->feed);
+    put_end_of_existing(s, 0, "a reason");
+    PUT(s, RAW_EXISTING_END, 0, 1, 1, 0); /* a second one changes nothing */
+    assert_null(feed_slab(s->feed, s->slab, s->used));
+    assert_string_equal(feed_existing_problem(s->feed), "a reason");
+    s->used = 0;
+    PUT(s, RAW_EXISTING, 0, 0x1000, 64);
+    assert_non_null(feed_slab(s->feed, s->slab, s->used)); /* nobody waits for it */
+    s->used = 0;
+    read_back(s);
+    assert_int_equal(s->events, 0);
+    assert_string_equal(mt_info(s->reader, "existing_problem"), "a reason");
+}
+
+static void an_end_that_does_not_come_is_a_problem(void **state)
+{
+    struct session *s = *state;
+    feed_existing_failed(s->feed); /* they were not asked for */
+    assert_null(feed_existing_problem(s->feed));
+    feed_await_existing(s->feed);
+    feed_existing_failed(s->feed);
+    assert_non_null(feed_existing_problem(s->feed));
+    read_back(s);
+}
+
+/* -- pools -- */
+
+static void put_pool(struct session *s, enum pool_what what, uint64_t pool, uint64_t old, uint64_t block,
+                     uint64_t size, uint64_t caller)
+{
+    const uint64_t words[] = {pool, old, block, size, 1, 0x7000, caller};
+    put_record(s, raw_heap_header(RAW_POOL, 0, 0, what, 7), words);
+}
+
+static uint32_t live_blocks(const struct session *s)
+{
+    uint32_t n = 0;
+    for (size_t i = 0; i < s->events; i++)
+        n += (s->event[i].kind == MT_NEW) - (s->event[i].kind == MT_FREE);
+    return n;
+}
+
+static void blocks_end_with_their_pool(void **state)
+{
+    struct session *s = *state;
+    put_pool(s, POOL_MAKE, 0x10, 0, 0, 0, 0x8000);
+    put_pool(s, POOL_MAKE, 0x20, 0, 0, 0, 0x8000);
+    put_pool(s, POOL_ALLOC, 0x10, 0, 0x1000, 16, 0x9000);
+    put_pool(s, POOL_ALLOC, 0x10, 0, 0x1010, 16, 0x9000);
+    put_pool(s, POOL_ALLOC, 0x20, 0, 0x2000, 16, 0x9000);
+    put_pool(s, POOL_RESIZE, 0x20, 0x2000, 0x2100, 32, 0x9000);
+    put_pool(s, POOL_FREE, 0, 0x1000, 0, 0, 0x9000); /* the pool is not said */
+    put_pool(s, POOL_FREE, 0, 0x1000, 0, 0, 0x9000);
+    put_pool(s, POOL_END, 0x10, 0, 0, 0, 0x9000);
+    put_pool(s, POOL_MAKE, 0x10, 0, 0, 0, 0x8800); /* at another place */
+    put_pool(s, POOL_ALLOC, 0x10, 0, 0x1010, 16, 0x9000);
+    put_pool(s, POOL_ALLOC, 0x30, 0, 0x3000, 16, 0x9000); /* nobody saw how it was made */
+    put_pool(s, POOL_CLEAR, 0x30, 0, 0, 0, 0x9000);
+    read_back(s);
+    assert_int_equal(live_blocks(s), 2);
+    for (size_t i = 0; i < s->events; i++)
+        assert_int_not_equal(s->event[i].kind, MT_BADFREE);
+    assert_event(s, 0, MT_NEW, 0, 0x1000);
+    assert_int_equal(s->event[0].heap, s->event[2].heap); /* both pools were made at one place */
+    const struct mt_event *last = &s->event[s->events - 3];
+    assert_int_equal(last->addr, 0x1010);
+    assert_int_not_equal(last->heap, s->event[0].heap);
+    assert_int_not_equal(last[1].heap, last->heap);
+}
+
+/* The table of blocks grows and shrinks, and a block that is given out again has ended. */
+static void pools_may_have_many_blocks(void **state)
+{
+    struct session *s = *state;
+    for (uint64_t i = 0; i < NONE_LEFT; i++) {
+        put_pool(s, POOL_ALLOC, i % 7, 0, 0x100000 + 32 * (i % 1500), 16, 0x9000);
+        assert_null(feed_slab(s->feed, s->slab, s->used));
+        s->used = 0;
+    }
+    for (uint64_t pool = 0; pool < 7; pool++)
+        put_pool(s, pool % 2 ? POOL_END : POOL_CLEAR, pool, 0, 0, 0, 0x9000);
+    assert_null(feed_slab(s->feed, s->slab, s->used));
+    s->used = 0;
+    struct mt_totals totals;
+    mt_writer_totals(s->writer, &totals);
+    assert_int_equal(totals.events[MT_NEW], NONE_LEFT);
+    assert_int_equal(totals.events[MT_FREE], NONE_LEFT);
+    assert_int_equal(totals.events[MT_BADFREE], 0);
+    read_back(s);
+}
+
+static void nonsense_of_pools_is_refused(void **state)
+{
+    struct session *s = *state;
+    put_pool(s, POOL_WHATS, 0x10, 0, 0, 0, 0x8000);
+    assert_non_null(feed_slab(s->feed, s->slab, s->used));
+    s->used = 0;
+    put_pool(s, POOL_ALLOC, 0x10, 0, UINT64_MAX - 4, UINT64_MAX, 0); /* beyond the address space */
+    put_pool(s, POOL_FREE, 0x10, 1, 0, 0, 0);
+    read_back(s);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(existing_blocks_are_those_that_live, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_problem_is_kept, setup, teardown),
+        cmocka_unit_test_setup_teardown(an_end_that_does_not_come_is_a_problem, setup, teardown),
+        cmocka_unit_test_setup_teardown(blocks_end_with_their_pool, setup, teardown),
+        cmocka_unit_test_setup_teardown(pools_may_have_many_blocks, setup, teardown),
+        cmocka_unit_test_setup_teardown(nonsense_of_pools_is_refused, setup, teardown),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
