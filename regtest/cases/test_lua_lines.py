@@ -189,8 +189,8 @@ PROGRAMS = {
     "hashing.lua": "4000",
     "parsing.lua": "300",
     "sorting.lua": "3000",
-    "tables.lua": "500",
-    "cdata.lua": "120",
+    "tables.lua": "320",
+    "cdata.lua": "40",
 }
 
 

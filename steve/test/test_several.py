@@ -514,9 +514,9 @@ def test_workers_of_steve_give_the_same(
     names = [trace(random_trace(seed), f"{seed}.ljt", 50).name for seed in files]
     sizes = [(steve.folder / name).stat().st_size for name in names]
     assert several.is_balanced(sizes, 2) == (len(files) == 4)
-    for form in (("--json",), ()):
-        done, alone = (steve(*command, *names, *how, *form) for how in (("-j", "2"), ()))
-        assert (done.out, done.err, done.returncode) == (alone.out, alone.err, alone.returncode) and alone.out
+    form = ["--json"] if len(files) == 2 else []  # a table has the heading, too
+    done, alone = (steve(*command, *names, *how, *form) for how in (("-j", "2"), ()))
+    assert (done.out, done.err, done.returncode) == (alone.out, alone.err, alone.returncode) and alone.out
 
 
 @pytest.mark.parametrize("by", ("stack", "line,process", "process", "type"))
