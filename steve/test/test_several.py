@@ -21,7 +21,7 @@ from steve.analysis import several
 from steve.analysis.blocks import Blocks
 from steve.analysis.several import Joined
 from steve.command import Command
-from steve.commands import sites
+from steve.commands.sites import add_sums
 from steve.system.errors import SteveError
 from browser_page import history
 from test_report import checked_page
@@ -541,7 +541,7 @@ def ends(found: Joined, chosen: Blocks) -> None:
     """Ends the process in the place of an analysis, if the file is that of the third worker."""
     if "7002" in chosen.args.file:
         os._exit(1)
-    sites.add_sums(found, chosen)
+    add_sums(found, chosen)
 
 
 def test_a_worker_that_is_killed(workers: list[str], tmp_path: Path) -> None:
