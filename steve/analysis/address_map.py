@@ -1,7 +1,7 @@
 """A map of the address space of a process at a look: what each resident byte is, in rows of cells with rising addresses.
 
 What is resident is divided into layers that do not overlap: kinds of owners, or live blocks by site, age or size and the
-rest. A cell stands for some bytes and belongs to the layer that has most of them; where blocks are drawn by what they
+rest. A cell has some bytes and belongs to the layer that has most of them; where blocks are drawn by what they
 are, a cell with any byte of a block belongs to blocks, since those that hold a page are often small. Long ranges without a resident page are
 left out, so that the map consists of stretches, each of which begins a row. Without looks at the pages, live blocks are
 all that is known.

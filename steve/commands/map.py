@@ -194,7 +194,7 @@ def run(args: argparse.Namespace) -> int:
     live = moment.live()
     found, notes = drawn(moment, live)
     if not found.layers:
-        raise SteveError(f"{trace.name}: there is nothing to draw: {'; '.join(notes) or 'nothing is resident'}")
+        notes = ["There is nothing to draw.", *notes]
     if args.json:
         with Output(args.output or "-") as out:
             out.write(json.dumps(numbers_of(found, moment, notes), indent=1) + "\n")

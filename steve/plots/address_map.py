@@ -160,7 +160,11 @@ def nothing(found: AddressMap) -> str:
 
 def notes_of(found: AddressMap) -> list[str]:
     """How the picture is to be read."""
-    first = "; a cell with any byte of a block has the colour of blocks" if found.layers[0].key == "block" else ""
+    first = (
+        "; a cell with any byte of a block has the colour of blocks"
+        if any(layer.key == "block" for layer in found.layers)
+        else ""
+    )
     texts = [
         f"A cell is {human_bytes(found.cell)} and has the colour of what is most of it{first}. A row, from left to right, is "
         f"{human_bytes(found.cell * COLUMNS)}. Addresses rise downwards; what is left out is {nothing(found)}."
