@@ -105,8 +105,10 @@ static unsigned granule_of(uint64_t addr)
     return addr >> GRANULE_BITS & (PAGE_GRANULES - 1);
 }
 
-/* All bits that are in some of n granules. Usually these are empty, or of one block only: this is faster than to look at each
- * of them. */
+/* So many granules are looked at together before each is looked at: usually all are empty, or of one block only. */
+enum { MANY_GRANULES = 12 };
+
+/* All bits that are in some of n granules. */
 static inline uint32_t bits_of(const uint32_t *granules, unsigned n)
 {
     uint32_t bits = 0;
@@ -126,7 +128,7 @@ static __attribute__((noinline)) bool leaf_add(struct blockmap *m, struct leaf *
 {
     uint32_t *granules = &leaf->granules[granule_of(first)];
     const unsigned n = granules_between(first, last);
-    const bool are_empty = !bits_of(granules, n);
+    const bool are_empty = n >= MANY_GRANULES && !bits_of(granules, n);
     for (unsigned i = 0; are_empty && i < n; i++)
         granules[i] = slot + 1;
     for (unsigned i = 0; !are_empty && i < n; i++)
@@ -142,7 +144,7 @@ static __attribute__((noinline)) void leaf_remove(struct blockmap *m, struct lea
 {
     uint32_t *granules = &leaf->granules[granule_of(first)];
     const unsigned n = granules_between(first, last);
-    if (!(bits_of(granules, n) & CROWD))
+    if (n >= MANY_GRANULES && !(bits_of(granules, n) & CROWD))
         memset(granules, 0, n * sizeof *granules);
     else
         for (unsigned i = 0; i < n; i++)
@@ -171,7 +173,7 @@ static __attribute__((noinline)) uint32_t leaf_overlap(const struct blockmap *m,
 {
     const uint32_t *granules = &leaf->granules[granule_of(first)];
     const unsigned n = granules_between(first, last);
-    if (!bits_of(granules, n))
+    if (n >= MANY_GRANULES && !bits_of(granules, n))
         return NO_SLOT;
     for (unsigned i = 0; i < n; i++) {
         uint32_t g = granules[i], slot = g - 1;
