@@ -104,7 +104,8 @@ void mt_writer_block_new(struct mt_writer *w, uint64_t addr, uint64_t size, uint
 /* A block that the process had made before the trace began, of which the recorder learns now. Its New has `implied` and
  * `beyond` set. As after a gap (mt_writer_gap), blocks up to now may be others than they seem to be. Returns false, and writes
  * nothing, if a live block is at its place. */
-bool mt_writer_block_earlier(struct mt_writer *w, uint64_t addr, uint64_t size, uint32_t heap, uint32_t stack);
+bool mt_writer_block_earlier(struct mt_writer *w, uint64_t addr, uint64_t size, uint32_t heap,
+                             uint32_t stack);
 void mt_writer_block_free(struct mt_writer *w, uint64_t addr, uint32_t heap, uint32_t stack);
 /* As mt_writer_block_free, when the freeing function is known. `how` is the kind of allocation that it belongs to
  * (free: malloc and similar; delete: new; delete[]: new[]). If the block was allocated in another way, an MT_BADFREE

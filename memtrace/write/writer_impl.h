@@ -164,7 +164,7 @@ struct mt_writer {
     } peak;
     /* Blocks with lower handles were live, or had ended, at the last gap, or when blocks from before the trace were listed. */
     uint64_t gap_handles;
-    uint64_t orphans;     /* Frees and Resizes of blocks whose New may be missing */
+    uint64_t orphans; /* Frees and Resizes of blocks whose New may be missing */
     uint32_t checkpoint_interval,
         chunks_since_checkpoint; /* EVENTS chunks: minimum between checkpoints; since the last */
     uint64_t checkpoint_written; /* size of the file after the last checkpoint */

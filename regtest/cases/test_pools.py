@@ -1,5 +1,6 @@
-"""test_pools - `ljtrace run --pool-fn` records the blocks of pools, which end with their pools, and `steve sites --by pool` has
-their sums.
+"""test_pools - `ljtrace run --pool-fn` records the blocks of pools, which end with their pools.
+
+`steve sites --by pool` has their sums.
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """

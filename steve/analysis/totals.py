@@ -95,8 +95,8 @@ def older_frees(trace: "Trace") -> int:
 
 
 def existing(trace: "Trace") -> dict:
-    """What the recording has of the blocks from before the recorder was attached, if it was asked for them: their number and
-    bytes, and why they are not known, or not all."""
+    """What the recording has of the blocks from before the recorder was attached, if it was asked for them: their number
+    and bytes, and why they are not known, or not all."""
     facts = trace.info()
     if "existing_blocks" not in facts:
         return {}

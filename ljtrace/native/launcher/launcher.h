@@ -22,10 +22,10 @@ enum { LAUNCHER_FAILED = 125 };
 #define LAUNCHER_OPTIONS(value)                                                                              \
     {"out", required_argument, NULL, value}, {"stack-depth", required_argument, NULL, value},                \
         {"compress", required_argument, NULL, value}, {"max-size", required_argument, NULL, value},          \
-        {"alloc-prefix", required_argument, NULL, value}, {"pool-fn", required_argument, NULL, value}, {"keep", required_argument, NULL, value},          \
-        {"when-full", required_argument, NULL, value}, {"sample-stacks", required_argument, NULL, value},    \
-        {"sample", optional_argument, NULL, value}, {"trace-fork", required_argument, NULL, value},          \
-        {"universe", optional_argument, NULL, value},                                                        \
+        {"alloc-prefix", required_argument, NULL, value}, {"pool-fn", required_argument, NULL, value},       \
+        {"keep", required_argument, NULL, value}, {"when-full", required_argument, NULL, value},             \
+        {"sample-stacks", required_argument, NULL, value}, {"sample", optional_argument, NULL, value},       \
+        {"trace-fork", required_argument, NULL, value}, {"universe", optional_argument, NULL, value},        \
         {"pages", optional_argument, NULL, value}, {"pages-signal", required_argument, NULL, value},         \
     {                                                                                                        \
         "sample-seed", required_argument, NULL, value                                                        \
@@ -39,8 +39,8 @@ enum { LAUNCHER_FAILED = 125 };
     "  --keep=first|last  which part of a longer recording is kept at --max-size (first)\n"                  \
     "  --alloc-prefix=PREFIX  record PREFIXmalloc, PREFIXfree and their relatives, too, which an\n"          \
     "                     allocator in the program or a library has; can be repeated\n"                      \
-    "  --pool-fn=NAME:WHAT[:ARGS]  record the blocks of pools: the function NAME does WHAT, which is\n"   \
-    "                     make, alloc, resize, free, clear or end; or --pool-fn=apr or nginx: those of\n"   \
+    "  --pool-fn=NAME:WHAT[:ARGS]  record the blocks of pools: the function NAME does WHAT, which is\n"      \
+    "                     make, alloc, resize, free, clear or end; or --pool-fn=apr or nginx: those of\n"    \
     "                     this library; can be repeated\n"                                                   \
     "  --when-full=wait|drop  what the program does while the recorder cannot write as fast as it\n"         \
     "                     allocates: wait, or go on unrecorded; steve then says what is missing (wait)\n"    \
