@@ -88,10 +88,9 @@ step "memtrace to ops" steve ops app.ljt -o app-ops
 step "coarse locks" steve lockops --simple app-ops -o app-lockops
 step "fine-grained locks" steve lockops --full app-ops -o app-lockopsfull
 step "lifetimes of blocks" steve histogram --parts lifetime,statistics,plots -q app-ops
-# without --allocator, or this variable, all allocators that are here
-ALLOCATOR=${ALLOCATOR:-optimal,firstfit,jeff-coalesce,glibc,jemalloc,mimalloc,luajit}
-export ALLOCATOR
-step "replay on some allocators" steve allocstats app-ops --points 300
+# without --allocator all that are here
+step "replay on some allocators" steve allocstats app-ops --points 300 \
+    --allocator "${ALLOCATOR:-optimal,firstfit,jeff-coalesce,glibc,jemalloc,mimalloc,luajit}"
 # of these a picture shows the real ones, and Jeff, which moves blocks
 shown=
 for name in glibc jemalloc mimalloc tcmalloc luajit jeff-coalesce; do
@@ -120,7 +119,7 @@ tell "the ops: the same by handle; steve ops app-ops -o - shows them" app-ops
 tell "the ops with locks: coarse (by lifetime) and fine-grained (by access)" app-lockops app-lockopsfull
 tell "how long blocks live, in operations: most die young" \
     app-macro-histogram-*.png app-statistics app-lifetime
-tell "memory and time of these allocators along the run; without the variable ALLOCATOR, steve allocstats replays on all" \
+tell "memory and time of these allocators along the run; without --allocator, steve allocstats replays on all" \
     app-ops-*-allocstats
 tell "the allocators compared: time of an operation, and the largest block that can still be allocated" app.png
 tell "film of the heap: where blocks come, stay and go" app-animation.avi
