@@ -4,7 +4,6 @@ SPDX-License-Identifier: GPL-2.0-or-later
 """
 import gzip
 import json
-import subprocess
 import tempfile
 from pathlib import Path
 from collections.abc import Callable
@@ -15,6 +14,7 @@ from hypothesis import strategies as st
 
 import reference
 import reference_lives
+import warm
 from conftest import Steve
 from reference import Event
 from reference_lives import Block, Lives, Run, Step
@@ -124,23 +124,10 @@ def test_histogram(given_choice: tuple) -> None:
     total, lives = reference.lifetimes(reference.translate(history)[0])
     with tempfile.TemporaryDirectory() as folder:
         path = str(trace_of(folder, run))
-        done = subprocess.run(
-            [
-                "steve",
-                "histogram",
-                path,
-                "-q",
-                "--parts",
-                "lifetime",
-                "-o",
-                f"{folder}/x",
-                *chosen_options(window, where),
-            ],
-            capture_output=True,
-            check=True,
-        )
+        how = ["-q", "--parts", "lifetime", "-o", f"{folder}/x"]
+        done = warm.steve(["histogram", path, *how, *chosen_options(window, where)])
         found = json.loads(Path(folder, "x-lifetime").read_text())
-    assert done.stderr == b"" and found["mod-op-count"] == total
+    assert (done.returncode, done.stderr) == (0, b"") and found["mod-op-count"] == total
     assert {int(handle): tuple(pair) for handle, pair in found["lifetime-ops"].items()} == lives
 
 
