@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import reference_lives as reference
+import warm
 from conftest import Steve
 from reference_accesses import History
 from reference_lives import Run
@@ -62,12 +63,11 @@ def test_stack(run: Run, unlock: bool) -> None:
     expected = stack_locks(run, unlock)
     with tempfile.TemporaryDirectory() as folder:
         trace_of(folder, run)
-        out = subprocess.run(
-            ["steve", "lockops", "--stack", "-o", "-", f"{folder}/t.ljt"] + ["--unlock-before-free"] * unlock,
-            capture_output=True,
-            check=True,
-        ).stdout
-    assert out.decode().splitlines() == [line for _, line in expected[:-1]]
+        done = warm.steve(
+            ["lockops", "--stack", "-o", "-", f"{folder}/t.ljt"] + ["--unlock-before-free"] * unlock, Path(folder)
+        )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.decode().splitlines() == [line for _, line in expected[:-1]]
 
 
 def statistics(lines: Timed) -> dict:
