@@ -12,10 +12,10 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, NamedTuple
 
-from steve.analysis.owners import FREE, KINDS, LIVE, LUA, OWN, STACKS, TITLES
+from steve.analysis.owners import FREE, KINDS, LIVE, LUA, OWN, STACKS, TITLES, Finder
 from steve.terminal.units import human_bytes, human_ns
 from steve.trace import page_runs
 from steve.trace.page_runs import Ranges
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
     from steve.analysis.live_at import LiveBlocks
     from steve.analysis.owners import Owners, Part
+    from steve.trace._memtrace import Pages, Trace
+    from steve.trace.places import Places
 
 COLORS = ("owner", "site", "age", "size")
 COLUMNS = 256  # cells in a row
@@ -209,6 +211,32 @@ def made(found: Owners | None, blocks: Blocks, color: str, site_of: Namer) -> Ad
         before = end
     omitted = len(found_spans) - len(shown)
     return AddressMap(cell, found is not None, layers, stretches, omitted, resident.bytes - int(sizes[shown].sum()))
+
+
+def of_look(
+    trace: Trace, pages: Pages | None, live: LiveBlocks, colors: Iterable[str], places: Places, named: Namer
+) -> tuple[dict[str, AddressMap], list[str]]:
+    """A map for each of `colors`, and what is to be said of them. pages: the look, None if the trace has none; live: the
+    blocks that are live then; named: the text of a site of `places`."""
+    import numpy as np
+
+    def of_stack(stack: int) -> str:
+        return named(int(places.sites.of(np.array([stack], "u4"))[0])) if stack else "mapped by the program"
+
+    found = Finder(trace, pages, live).find(by_block=False) if pages else None
+    notes = []
+    if found and found.unread:
+        notes.append(
+            f"The pages of mappings with {human_bytes(found.unread)} could not be read, so they are not drawn."
+        )
+    if found and found.changed:
+        notes.append(f"What was resident changed by {human_bytes(found.changed)} while it was read.")
+    maps = {}
+    for color in colors:
+        sites = places.sites.of(live.stack) if color == "site" else live.stack
+        blocks = classified(live, color, pages.time if pages else 0, sites, named)
+        maps[color] = made(found, blocks, color, of_stack)
+    return maps, notes
 
 
 def _cells(layers: list[Layer], start: int, end: int, cell: int) -> np.ndarray:

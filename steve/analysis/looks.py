@@ -117,6 +117,21 @@ def over_time(trace: Trace, again: Trace, most: int, tick: Tick) -> list[Look]:
     return found
 
 
+def from_before(info: dict) -> list[str]:
+    """What is known of the blocks that the program had before the recorder was attached to it."""
+    if "existing_blocks" not in info:
+        return [
+            "Blocks from before the attach are not known: they count as free, their mappings as of unknown owner. "
+            "ljtrace attach --existing-blocks records them."
+        ]
+    if "existing_problem" in info:
+        return [
+            f"Not all blocks from before the attach are known ({info['existing_problem']}): the others count as free, "
+            "their mappings as of unknown owner."
+        ]
+    return []
+
+
 # -- measures of a trace --
 
 

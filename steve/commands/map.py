@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 from steve.analysis import address_map, live_at, looks
 from steve.analysis.address_map import COLORS, AddressMap
-from steve.analysis.owners import Finder
 from steve.plots.style import FORMATS, parse_formats, stem_of
 from steve.system.errors import SteveError, UsageError
 from steve.system.output import Output, wrote
@@ -118,39 +117,22 @@ class Moment:
             return found + (
                 [] if is_native else ["Addresses of a recording under Valgrind are those of its allocator."]
             )
-        if "attached" in self.trace.info():
-            return [
-                "Blocks from before the attach are not known: they count as free, their mappings as of unknown owner."
-            ]
-        return []
+        info = self.trace.info()
+        return looks.from_before(info) if "attached" in info else []
 
 
 def drawn(moment: Moment, live: LiveBlocks) -> tuple[AddressMap, list[str]]:
     """The map, and what is to be said of it."""
-    import numpy as np
-
-    trace, args = moment.trace, moment.args
-    places = Places(trace, policy.of_arguments(args))
+    args = moment.args
+    places = Places(moment.trace, policy.of_arguments(args))
     named = places.listed_sites(args)
 
     def site(number: int) -> str:
         text = named(number)
         return str(getattr(text, "brief", text)) or "(unknown)"
 
-    def of_stack(stack: int) -> str:
-        return site(int(places.sites.of(np.array([stack], "u4"))[0])) if stack else "mapped by the program"
-
-    sites = places.sites.of(live.stack) if args.color == "site" else live.stack
-    blocks = address_map.classified(live, args.color, moment.time, sites, site)
-    found = Finder(trace, moment.pages, live).find(by_block=False) if moment.pages else None
-    notes = moment.notes()
-    if found and found.unread:
-        notes.append(
-            f"The pages of mappings with {human_bytes(found.unread)} could not be read, so they are not drawn."
-        )
-    if found and found.changed:
-        notes.append(f"What was resident changed by {human_bytes(found.changed)} while it was read.")
-    return address_map.made(found, blocks, args.color, of_stack), notes
+    maps, notes = address_map.of_look(moment.trace, moment.pages, live, [args.color], places, site)
+    return maps[args.color], moment.notes() + notes
 
 
 def numbers_of(found: AddressMap, moment: Moment, notes: list[str]) -> dict[str, Any]:

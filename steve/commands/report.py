@@ -310,7 +310,7 @@ def run(args: argparse.Namespace) -> int:
         raise UsageError("--allocator: the whole trace is replayed, so --where, --from and --to do not go with it")
     pages = pins.worst_by("stack", args) if args.allocator else None
     chosen = Blocks(NAME, args)
-    data = collect(chosen, args.sites, not args.no_source and not args.json, pages)
+    data = collect(chosen, args.sites, not args.no_source and not args.json, pages, not args.json)
     whole = True
     if args.json:
         with Output(args.output or "-") as out:

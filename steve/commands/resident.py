@@ -410,7 +410,7 @@ def remarks_of(trace: Trace, view: View, facts: dict) -> list[str]:
         texts.append("The highest value was between two looks; --pages=10ms looks more often.")
     texts += [f"{remark}." for remark in runtimes.remarks(facts)]
     if "attached" in info:
-        texts += from_before(info)
+        texts += looks.from_before(info)
     whole, _ = view.whole(FREE)
     if view.allocator and whole >= max(1 << 20, facts["rss"] // 20):
         texts.append(f"What {view.allocator.name} offers for free memory (nothing of it was tried here):")
@@ -436,21 +436,6 @@ def in_pools(trace: Trace, found: Owners) -> dict:
         return sum(owned.resident - owned.live for owned in pools)
 
     return runtimes.facts_of(trace, "resident_at_most", size)
-
-
-def from_before(info: dict) -> list[str]:
-    """What is known of the blocks that the program had before the recorder was attached to it."""
-    if "existing_blocks" not in info:
-        return [
-            "Blocks from before the attach are not known: they count as free, their mappings as of unknown owner. "
-            "ljtrace attach --existing-blocks records them."
-        ]
-    if "existing_problem" in info:
-        return [
-            f"Not all blocks from before the attach are known ({info['existing_problem']}): the others count as free, "
-            "their mappings as of unknown owner."
-        ]
-    return []
 
 
 def shown(rows: Iterable[dict]) -> list[dict]:

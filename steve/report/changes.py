@@ -34,7 +34,7 @@ from steve.terminal.units import human_bytes
 from steve.trace import missing
 from steve.trace.matched import Matched
 from steve.trace.policy import FEW
-from steve.trace.rollups import BY, Rollup
+from steve.trace.rollups import BY, Rollup, key_of
 
 if TYPE_CHECKING:
     from steve.analysis.blocks import Blocks
@@ -106,12 +106,12 @@ def side(opened: Callable[[], Blocks], names: Names) -> tuple[Side, Trace]:
 
 def measures(chosen: Blocks, names: Names) -> dict[str, Measured]:
     """The measures of a trace by each roll-up."""
-    keys = {"stack": 0, "type": 1, "thread": 2}
-    tables = chosen.sum_by(*keys, columns=SUMS)
+    keys = list(dict.fromkeys(map(key_of, names.rows)))
+    tables = dict(zip(keys, chosen.sum_by(*keys, columns=SUMS)))
     accesses = not missing.not_recorded(chosen.trace)
     rows = {}
     for by, matched in names.rows.items():
-        rows[by] = measured(tables[keys.get(by, 0)], Rollup(by, chosen.places), matched, accesses, chosen.sample)
+        rows[by] = measured(tables[key_of(by)], Rollup(by, chosen.places), matched, accesses, chosen.sample)
     return rows
 
 

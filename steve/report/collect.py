@@ -9,13 +9,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from markupsafe import Markup
 
 from steve.analysis import folds, site_rules
 from steve.analysis.blocks import is_whole
@@ -31,6 +32,7 @@ from steve.system.errors import TraceError
 from steve.terminal.tables import StackText, times, told_apart
 from steve.analysis.rules import CHURN, DEFAULTS, LEAKED, PINNED_PAGES, RULES, limits, site_limits
 from steve.report import line_work, resident
+from steve.report.addresses import addresses
 from steve.report.sources import Sources
 from steve.report.windows import NAME_LIMIT, Cells, Kept, clean, explorable, timeline_of
 from steve.trace import missing
@@ -127,6 +129,8 @@ class TraceData:
     problem: TraceError | None
     resident: dict[str, Any] | None = None
     """of steve.report.resident."""
+    addresses: dict[str, Markup] = field(default_factory=dict)
+    """of steve.report.addresses."""
 
     @property
     def command(self) -> str:
@@ -410,16 +414,20 @@ class ReportAnalysis(Analysis):
         return self
 
 
-def collect(chosen: Blocks, sites: int = 60, with_source: bool = True, pins: Sums | None = None) -> TraceData:
+def collect(
+    chosen: Blocks, sites: int = 60, with_source: bool = True, pins: Sums | None = None, with_pictures: bool = True
+) -> TraceData:
     """Read the trace of a report to its end. TraceError if nothing of it can be read. sites: greatest number of
-    them. with_source: look for the program's source files. pins: the pages of a replay by stack
+    them. with_source: look for the program's source files. with_pictures: draw the address space. pins: the pages of a replay by stack
     (steve.commands.pins.worst_by)."""
     # which line accesses a block depends on instructions that are not among the chosen events
     found = chosen.over_trace(partial(ReportAnalysis, by_line=with_source and chosen.is_whole()))
-    return _described(chosen, found, sites, with_source, pins)
+    return _described(chosen, found, sites, with_source, pins, with_pictures)
 
 
-def _described(chosen: Blocks, analysis: ReportAnalysis, sites: int, with_source: bool, pins: Sums | None) -> TraceData:
+def _described(
+    chosen: Blocks, analysis: ReportAnalysis, sites: int, with_source: bool, pins: Sums | None, with_pictures: bool
+) -> TraceData:
     trace, profile = chosen.trace, analysis.profile
     heaps, stats, totals, of_trace = (
         profile.heaps(tally_columns(trace.sample)),
@@ -502,6 +510,7 @@ def _described(chosen: Blocks, analysis: ReportAnalysis, sites: int, with_source
         accesses=accesses,
         problem=trace.problem,
         resident=over_time,
+        addresses=addresses(chosen) if with_pictures else {},
     )
 
 

@@ -169,6 +169,22 @@ def metrics(data: TraceData) -> list[HeaderNumber]:
 
 
 def _charts(data: TraceData) -> list[Chart]:
+    return _heap_charts(data) + _address_charts(data)
+
+
+def _address_charts(data: TraceData) -> list[Chart]:
+    if not data.addresses:
+        return []
+    text = (
+        "Whose the resident pages were when most bytes were resident, or which blocks were there: by the stacks that made "
+        "them, by their ages or by their sizes. steve map draws other times."
+    )
+    return [
+        Chart("addresses", "Address space", text, [Drawing(key, key, each) for key, each in data.addresses.items()])
+    ]
+
+
+def _heap_charts(data: TraceData) -> list[Chart]:
     return [
         Chart(
             "memory",

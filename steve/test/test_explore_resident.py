@@ -156,3 +156,30 @@ def test_narrow_dark_and_printed(page: Page) -> None:
     seen = "return ['[data-area=live]', '#explore-owners'].every(name => document.querySelector(name).getClientRects().length)"
     assert page.driver.execute_script(seen)
     page.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": ""})
+
+
+@needs_browser
+def test_address_space(reported: Steve, page: Page) -> None:
+    """One picture is shown, that of the button that was clicked last; each has its natural shape."""
+
+    def shown() -> list[str]:
+        return [each.get_attribute("alt") for each in page.all("img.addresses") if each.is_displayed()]
+
+    assert page.find("#addresses").text == "Address space"
+    assert shown() == ["The address space by owner"]
+    for name in ("site", "age", "size", "owner"):
+        button = page.find(f"label[for=addresses-{name}]")
+        page.driver.execute_script("arguments[0].scrollIntoView({block: 'center'})", button)
+        button.click()
+        assert shown() == [f"The address space by {name}"]
+        (image,) = (each for each in page.all("img.addresses") if each.is_displayed())
+        assert page.driver.execute_script("return arguments[0].naturalWidth", image) > 900
+    page.picture("addresses", "#addresses")
+    assert page.complaints() == []
+
+
+def test_address_space_only_with_looks(reported: Steve) -> None:
+    make_trace(reported.folder / "few.ljt", "stack main@app.c:1\nN 4096 10 1\nend exit\n")
+    for trace, pictures in (("t.ljt", 4), ("few.ljt", 0)):
+        assert reported("report", trace, "-q", "-f", "-o", "page.html").returncode == 0
+        assert (reported.folder / "page.html").read_text().count('<img class="addresses"') == pictures

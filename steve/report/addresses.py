@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The address space of the process at the look with the most resident bytes, for the report: pictures of `steve map`."""
+from __future__ import annotations
+
+import base64
+import io
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any
+
+from markupsafe import Markup
+
+from steve.analysis import address_map, live_at, looks
+from steve.analysis.address_map import COLORS
+from steve.terminal.progress import Progress
+from steve.terminal.units import human_bytes, human_ns
+
+if TYPE_CHECKING:
+    from steve.analysis.blocks import Blocks
+    from steve.trace._memtrace import Pages
+
+
+def addresses(chosen: Blocks) -> dict[str, Markup]:
+    """The pictures by what their colours tell, of a trace that was read. Empty without looks or without matplotlib, or if the
+    owners of pages cannot be found, for which the section on what was resident has the reason. This is another reading of
+    the trace."""
+    trace = chosen.trace
+    every = looks.of_trace(trace)
+    if not every or looks.why_no_owners(chosen) or not find_spec("matplotlib"):
+        return {}
+    number = looks.number_of(every, "peak")
+    pages = every[number - 1]
+    with Progress(chosen.command, chosen.args.quiet) as progress:
+        live = live_at.live_at(chosen.open_again(), pages.time, progress)
+    maps, notes = address_map.of_look(trace, pages, live, COLORS, chosen.places, lambda site: _name(chosen, site))
+    return _pictures({color: found for color, found in maps.items() if found.layers}, _title(pages, number), notes)
+
+
+def _name(chosen: Blocks, site: int) -> str:
+    return str(chosen.places.site_name(site)) or "(unknown)"
+
+
+def _title(pages: Pages, number: int) -> str:
+    why = f"mark {pages.name}" if pages.name else pages.reason
+    return f"{human_bytes(looks.resident_of(pages))} resident at look {number} ({human_ns(pages.time)}, {why})"
+
+
+def _pictures(maps: dict[str, address_map.AddressMap], title: str, notes: list[str]) -> dict[str, Markup]:
+    from steve.plots.address_map import Picture, notes_of
+    from steve.plots.style import drawing
+
+    with drawing() as plt:
+        return {
+            color: _image(Picture(plt, found, color, title, [*notes_of(found), *notes]).figure, color)
+            for color, found in maps.items()
+        }
+
+
+def _image(figure: Any, color: str) -> Markup:
+    """An element of its own, because the names of shapes in one picture are those in another."""
+    file = io.BytesIO()
+    figure.savefig(file, format="svg", metadata={"Date": None})
+    text = base64.b64encode(file.getvalue()).decode()
+    return Markup('<img class="addresses" alt="The address space by {}" src="data:image/svg+xml;base64,{}">').format(
+        color, text
+    )
