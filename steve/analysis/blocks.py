@@ -182,6 +182,10 @@ class Blocks:
         assert self._files is not None
         return self._files if self.is_whole() else ChosenOperations(self, self._files)
 
+    def is_from_pipe(self) -> bool:
+        """Is the trace read from a pipe, so that it cannot be read again?"""
+        return self.reading.path == "-" or source.is_pipe(self.reading.path)
+
     def window(self) -> Optional[Window]:
         """A new window between the marks; None if no marks are given."""
         wanted = self.args.begin is not None or self.args.end is not None
@@ -289,9 +293,9 @@ class Blocks:
         """The result of the analysis of events that make() makes (steve.kernels._walk.Analysis), of the chosen
         blocks; by several workers if the arguments request them and `in_shards` is true.
 
-        chosen: as an earlier sum_by() has filled it. Without it, --where first needs a walk over the lives."""
-        if chosen is None and self.test is not None:
-            chosen = self._choose()
+        chosen: as an earlier sum_by() has filled it. Without it, --where needs a walk over the lives, once."""
+        if chosen is None:
+            chosen = self._selected()
         return self._run(make, chosen, self._divided and in_shards)
 
     def over_trace(self, make: "Callable[[], Analysis]", in_shards: bool = True) -> Any:

@@ -15,7 +15,6 @@ from steve.analysis.owners import CHANGED, KINDS, TITLES, Finder
 from steve.system.errors import UsageError
 from steve.terminal.progress import Progress
 from steve.terminal.units import counted
-from steve.trace.source import is_pipe
 
 if TYPE_CHECKING:
     from steve.analysis.blocks import Blocks
@@ -162,7 +161,7 @@ def why_no_owners(chosen: Blocks) -> str:
         return WINDOWED
     if chosen.trace.sample:
         return SAMPLED
-    return PIPED if chosen.reading.path == "-" or is_pipe(chosen.reading.path) else ""
+    return PIPED if chosen.is_from_pipe() else ""
 
 
 def measures(chosen: Blocks, asked: Container[str]) -> Measures:

@@ -6,11 +6,11 @@ from __future__ import annotations
 
 import argparse
 import heapq
-from collections.abc import Iterator
 from functools import partial
 from typing import TYPE_CHECKING
 
 from steve.analysis import blocks, several
+from steve.analysis.offsets import fields_of, groups_of
 from steve.terminal import listing
 from steve.terminal.listing import Column, count
 from steve.system.errors import UsageError
@@ -64,31 +64,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     blocks.add_shards(parser)
 
 
-def runs(cells: np.ndarray) -> Iterator[tuple]:
-    """Each run of equal cells: (index of the first cell, index after the last, counts of one cell)."""
-    import numpy as np
-
-    edges = np.flatnonzero(cells[1:] != cells[:-1]) + 1
-    starts = [0, *edges.tolist()] if len(cells) else []
-    for first, end in zip(starts, [*starts[1:], len(cells)]):
-        yield first, end, dict(zip(cells.dtype.names, cells[first].tolist()))
-
-
 def rows_of(site: dict, largest: int, found: tuple) -> list[dict]:
     """The rows of one site. site: the columns that name it; largest: the size of its largest block; found: the result of
     steve.kernels._accesses.Fields for the site."""
-    cell, made, cells = found
-    return [
-        {
-            **site,
-            "cell": cell,
-            "blocks": made,
-            "offset": first * cell,
-            "bytes": min(end * cell, largest) - first * cell,
-            **counts,
-        }
-        for first, end, counts in runs(cells)
-    ]
+    cell, made, _ = found
+    return [{**site, "cell": cell, "blocks": made, **field} for field in fields_of(largest, found)]
 
 
 class Sites:
@@ -122,15 +102,10 @@ class Sites:
 
     def of_events(self, chosen: blocks.Blocks, file: int) -> list[tuple]:
         """What steve.kernels._accesses.Fields finds of each of these sites in a file. file: its number."""
-        import numpy as np
         from steve.kernels import _accesses
 
         selection, ids, of_stacks = self._files[file]
-        group_of = np.full(int(ids[-1]) + 1 if len(ids) else 0, 2**32 - 1, "u4")
-        order = np.argsort(self._numbers)
-        at = np.searchsorted(self._numbers[order], of_stacks)
-        known = np.flatnonzero(np.isin(of_stacks, self._numbers))
-        group_of[ids[known]] = order[at[known]]
+        group_of = groups_of(ids, of_stacks, self._numbers)
         return chosen.over_events(partial(_accesses.Fields, group_of, self.largest), selection)
 
     def names(self) -> list[dict]:

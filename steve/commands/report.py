@@ -140,11 +140,29 @@ def _as_json(data: Any) -> dict[str, Any]:
         ],
         "not_judged": data.not_judged,
         **({} if data.resident is None else {"resident": data.resident}),
+        **({} if data.by_offset is None else {"by_offset": _by_offset(data)}),
         "lifetimes": {
             "blocks": data.map_blocks.sum(axis=0).tolist(),
             "bytes": data.map_bytes.sum(axis=0).tolist(),
         },
     }
+
+
+def _by_offset(data: Any) -> dict[str, Any]:
+    sites = [
+        {
+            "stack": of.site,
+            "name": data.accessed_sites[of.site].name,
+            "frames": data.accessed_sites[of.site].frames,
+            "accesses": of.accesses,
+            "blocks": of.blocks,
+            "largest": of.largest,
+            "cell": of.cell,
+            "fields": of.fields,
+        }
+        for of in data.by_offset.sites
+    ]
+    return {"sites": sites, "other_sites": data.by_offset.others, "why_not": data.by_offset.why_not}
 
 
 def _processes(args: argparse.Namespace) -> list[str]:

@@ -30,8 +30,9 @@ from steve.kernels._walk import Analysis, feed_together
 from steve.system.samples import VARIANCE, Sample, variance
 from steve.system.errors import TraceError
 from steve.terminal.tables import StackText, times, told_apart
+from steve.analysis.offsets import Accessed
 from steve.analysis.rules import CHURN, DEFAULTS, LEAKED, PINNED_PAGES, RULES, limits, site_limits
-from steve.report import line_work, resident
+from steve.report import line_work, offsets, resident
 from steve.report.addresses import addresses
 from steve.report.sources import Sources
 from steve.report.windows import NAME_LIMIT, Cells, Kept, clean, explorable, timeline_of
@@ -131,6 +132,9 @@ class TraceData:
     """of steve.report.resident."""
     addresses: dict[str, Markup] = field(default_factory=dict)
     """of steve.report.addresses."""
+    accessed_sites: dict[int, Site] = field(default_factory=dict)
+    """The sites of by_offset, by number."""
+    by_offset: offsets.ByOffset | None = None
 
     @property
     def command(self) -> str:
@@ -325,9 +329,11 @@ class ReportAnalysis(Analysis):
         self.profile, self.cells, self.course = HeapProfile(bins), BlockCells(), Course()
         self.found = Findings(limits(DEFAULTS))
         self.site_sums = SiteSums(site_limits(DEFAULTS))
-        self.reached, self.dead = Reached(is_leak), EndedLives()
+        self.reached, self.dead, self.accessed = Reached(is_leak), EndedLives(), Accessed()
         self._lives = LifeAnalysis(
-            lambda: Together(self.found, self.site_sums, self.reached, self.dead, Passed(self.profile.add_lives))
+            lambda: Together(
+                self.found, self.site_sums, self.reached, self.dead, self.accessed, Passed(self.profile.add_lives)
+            )
         )
         self._moved = LuaWork() if by_line else None
         self._work: line_work.Sums | None = None  # of shards
@@ -422,12 +428,17 @@ def collect(
     (steve.commands.pins.worst_by)."""
     # which line accesses a block depends on instructions that are not among the chosen events
     found = chosen.over_trace(partial(ReportAnalysis, by_line=with_source and chosen.is_whole()))
-    return _described(chosen, found, sites, with_source, pins, with_pictures)
+    data, accessed = _described(chosen, found, sites, with_source, pins)
+    del found
+    data.by_offset = offsets.by_offset(chosen, accessed)
+    data.addresses = addresses(chosen) if with_pictures else {}
+    return data
 
 
 def _described(
-    chosen: Blocks, analysis: ReportAnalysis, sites: int, with_source: bool, pins: Sums | None, with_pictures: bool
-) -> TraceData:
+    chosen: Blocks, analysis: ReportAnalysis, sites: int, with_source: bool, pins: Sums | None
+) -> tuple[TraceData, offsets.Wanted]:
+    """What one reading of the trace finds, and what is wanted from another one."""
     trace, profile = chosen.trace, analysis.profile
     heaps, stats, totals, of_trace = (
         profile.heaps(tally_columns(trace.sample)),
@@ -450,7 +461,8 @@ def _described(
     by_rule, not_judged = _found_by_rule(analysis, of_rules, rollup, pins, lost)  # which frees many sums by stack
     tallies, cells = rollup.merged(analysis.take_tallies(trace.sample)), analysis.take_cells()
     leading, listed = sorted(_leading_by_rule(by_rule, MOST_FOUND)), interesting(tallies, sites)
-    named = named_sites(of_trace.shown, tallies, {*leading, *listed})
+    accessed = offsets.wanted(rollup, analysis.accessed.table())
+    named = named_sites(of_trace.shown, tallies, {*leading, *listed, *accessed.sites})
     all_sites = int((tallies.rows["bytes"] + tallies.rows["blocks"] > 0).sum())
     unread = Sums(tallies.numbers, tallies.rows["unread_bytes"].copy())
     del tallies  # which are long
@@ -473,7 +485,7 @@ def _described(
         accesses,
         sorted(named),
     )
-    return TraceData(
+    described = TraceData(
         path=chosen.args.file,
         info={clean(k): clean(v, 1000) for k, v in trace.info().items()},
         stats=stats,
@@ -510,8 +522,9 @@ def _described(
         accesses=accesses,
         problem=trace.problem,
         resident=over_time,
-        addresses=addresses(chosen) if with_pictures else {},
+        accessed_sites={i: named[i] for i in accessed.sites},
     )
+    return described, accessed
 
 
 def course_of(chosen: Blocks, analysis: ReportAnalysis, timeline: np.ndarray) -> dict[str, Any]:

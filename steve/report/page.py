@@ -22,6 +22,7 @@ from steve.system.errors import SteveError
 from steve.trace import runtimes
 from steve.terminal.units import counted, human_bytes, human_count, human_ns, human_ns_or_less
 from steve.report.charts import Drawing, blocks_over_time, lifetimes, memory_over_time, size_lifetime_map
+from steve.report import offsets
 from steve.report.collect import TraceData, clean, runs
 from steve.report.comparison import Comparison
 from steve.report.filmstrip import Filmstrip
@@ -283,6 +284,7 @@ def _render(data: TraceData, sites: int, comparison: Comparison | None, film: Fi
             sentences=sentences(data, found),
             no_growth=data.not_judged.get("growth", ""),
             link=partial(link_to, data),
+            offsets=offsets,
             comparison=comparison,
             film=film,
             cap=SIZE_CAP,

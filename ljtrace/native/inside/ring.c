@@ -308,7 +308,7 @@ static uint64_t milliseconds(void)
 /* The clock is no system call on nearly all machines; a program with such a filter has its events timed by it, too. */
 bool native_ring_may_call(void)
 {
-    enum { MOST = 10000 }; /* milliseconds; usually it is less than 10, and a slab or a look at files can take longer */
+    enum { MOST = 10000 }; /* milliseconds; a slab or a look at object files can take some hundred */
     const uint32_t asked = __atomic_add_fetch(&native_ring->filters_asked, 1, __ATOMIC_SEQ_CST);
     const uint64_t until = milliseconds() + MOST;
     while ((int32_t)(__atomic_load_n(&native_ring->filters_answered, __ATOMIC_ACQUIRE) - asked) < 0) {

@@ -1,0 +1,84 @@
+"""Accesses by their offset in blocks: what `steve fields` and the report make of steve.kernels._accesses.Fields.
+
+SPDX-License-Identifier: GPL-2.0-or-later
+"""
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from steve.analysis.folds import Table
+
+if TYPE_CHECKING:
+    import numpy as np
+
+
+class Accessed:
+    """A fold (steve.analysis.folds): by stack that made blocks, the accesses to them and the size of the largest one. 16 bytes
+    for each stack."""
+
+    needs_operation_numbers = False
+
+    def __init__(self) -> None:
+        import numpy as np
+
+        self._rows = np.zeros(0, [("accesses", "u8"), ("most", "u8")])
+
+    def add(self, batch: np.ndarray, keep: np.ndarray | None) -> None:
+        lives = batch if keep is None else batch[keep]
+        self._add(lives["stack"], lives["loads"] + lives["stores"] + lives["modifies"], lives["most"])
+
+    def _add(self, stacks: np.ndarray, accesses: np.ndarray, most: np.ndarray) -> None:
+        import numpy as np
+
+        missing = int(stacks.max(initial=0)) + 1 - len(self._rows)
+        if missing > 0:  # twice as many, so that few copies are made
+            self._rows = np.concatenate((self._rows, np.zeros(missing + len(self._rows), self._rows.dtype)))
+        some, larger = np.flatnonzero(accesses), np.flatnonzero(most > self._rows["most"][stacks])
+        np.add.at(self._rows["accesses"], stacks[some], accesses[some])
+        np.maximum.at(self._rows["most"], stacks[larger], most[larger])
+
+    def partial(self, peak: int) -> Table:
+        return self.table()
+
+    def merge(self, shard: Table, peak: int) -> None:
+        self._add(shard.numbers, shard.rows["accesses"], shard.rows["most"])
+
+    def table(self) -> Table:
+        """The sums of the stacks that made blocks with any byte."""
+        import numpy as np
+
+        numbers = np.flatnonzero(self._rows["most"])
+        return Table(numbers, self._rows[numbers])
+
+
+def groups_of(stacks: np.ndarray, sites: np.ndarray, chosen: np.ndarray) -> np.ndarray:
+    """The argument group_of of Fields: by stack the place of its site among the chosen ones. stacks: ids of stacks, in
+    order; sites: the site of each; chosen: numbers of sites."""
+    import numpy as np
+
+    groups = np.full(int(stacks[-1]) + 1 if len(stacks) else 0, 2**32 - 1, "u4")
+    order = np.argsort(chosen)
+    known = np.flatnonzero(np.isin(sites, chosen))
+    groups[stacks[known]] = order[np.searchsorted(chosen[order], sites[known])]
+    return groups
+
+
+def runs(cells: np.ndarray) -> Iterator[tuple[int, int, dict[str, int]]]:
+    """Each run of equal cells: (index of the first cell, index after the last, counts of one cell)."""
+    import numpy as np
+
+    edges = np.flatnonzero(cells[1:] != cells[:-1]) + 1
+    starts = [0, *edges.tolist()] if len(cells) else []
+    for first, end in zip(starts, [*starts[1:], len(cells)]):
+        yield first, end, dict(zip(cells.dtype.names, cells[first].tolist()))
+
+
+def fields_of(largest: int, found: tuple[int, int, np.ndarray]) -> list[dict[str, Any]]:
+    """The fields of the blocks of one site: runs of bytes with the same counts. largest: the size of its largest block; found:
+    the result of Fields for the site."""
+    cell, _, cells = found
+    return [
+        {"offset": first * cell, "bytes": min(end * cell, largest) - first * cell, **counts}
+        for first, end, counts in runs(cells)
+    ]
