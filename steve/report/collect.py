@@ -496,7 +496,7 @@ def _described(
         not_judged={} if trace.sample else not_judged,
         judged_bytes=judged_bytes,
         found_sites={i: named[i] for i in leading},
-        lines={i: line_text(chosen.places, i) for i in leading},
+        lines={i: line_text(chosen.places, i) for i in sorted({*leading, *accessed.sites})},
         sites=[named[i] for i in listed],
         sample=trace.sample,
         standard_errors=_standard_errors(heaps[1], trace.sample),

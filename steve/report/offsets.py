@@ -178,7 +178,7 @@ def about(of: OfSite) -> str:
         else:
             text += f"Nothing is {done}. "
     share = 100 * unused / of.largest
-    text += f"Never accessed: {counted(unused, 'byte')} ({share:.0f}%)." if unused else "Each byte is accessed."
+    text += f"Never accessed: {counted(unused, 'byte')} ({share:.1f}%)." if unused else "Each byte is accessed."
     if of.cell > 1:
         text += f" Offsets are counted in cells of {of.cell:,} bytes, since blocks are larger than 4,096 bytes."
     return text

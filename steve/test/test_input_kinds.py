@@ -163,7 +163,15 @@ def test_commands_that_tell_kinds_apart(steve: Steve, files: dict[str, Path], co
             if (command, way) == ("flame", "pipe"):  # mistaken for a profiler's file
                 continue
             assert done.returncode == 0, (kind, way, done.err)
-            assert unnamed(done.out) == unnamed(expected.out), (kind, way)
+            assert of_one_reading(command, done.out) == of_one_reading(command, expected.out), (kind, way)
+
+
+def of_one_reading(command: str, out: str) -> str:
+    """The output without names, and for the report without what takes another reading of the trace, which a pipe does not
+    allow."""
+    if command == "report":
+        out = json.dumps({key: value for key, value in json.loads(out).items() if key != "by_offset"}, indent=2)
+    return unnamed(out)
 
 
 @pytest.mark.parametrize("command", sorted(OF_OPS))
