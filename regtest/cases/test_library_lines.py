@@ -51,7 +51,9 @@ int main()
 """
 RUST = """\
 use std::collections::BTreeMap;
-use std::hint::black_box;
+// that of std is not in Rust before 1.66
+#[inline(never)]
+fn black_box<T>(value: T) -> T { let s = unsafe { std::ptr::read_volatile(&value) }; std::mem::forget(value); s }
 
 struct Item { name: String }
 

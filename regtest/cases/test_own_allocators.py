@@ -389,7 +389,8 @@ def test_attach_to_a_program_with_several_threads(tmp_path: Path) -> None:
 def test_rust(tmp_path: Path) -> None:
     if not shutil.which("rustc"):
         pytest.skip("no rustc")
-    (tmp_path / "p.rs").write_text("fn main() { for _ in 0..50 { std::hint::black_box(vec![1u8; 8009]); } }\n")
+    use = "unsafe { std::ptr::read_volatile(v.as_ptr()); }"
+    (tmp_path / "p.rs").write_text(f"fn main() {{ for _ in 0..50 {{ let v = vec![1u8; 8009]; {use} }} }}\n")
     good(["rustc", "-g", "-O", "-o", tmp_path / "p", tmp_path / "p.rs"])
     trace = natively(tmp_path / "t.ljt", [tmp_path / "p"])
     assert events(trace, {"8009"}) == {("new", "8009"): 50, ("free", "8009"): 50}
