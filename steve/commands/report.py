@@ -13,8 +13,9 @@ from pathlib import Path
 from typing import Any
 
 from steve.analysis import several
-from steve.analysis.blocks import WHERE_HELP, Blocks, add_choice, add_shards, is_whole
+from steve.analysis.blocks import WHERE_HELP, Blocks, add_choice, is_whole
 from steve.commands import pins
+from steve.parallel import processes
 from steve.system.errors import UsageError
 from steve.system.output import Output, check_ending, wrote
 from steve.system.messages import note
@@ -103,7 +104,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--salvage", action="store_true", help="skip damaged chunks and continue after them")
     parser.add_argument("--json", action="store_true", help="write the numbers as JSON instead of the page")
     add_choice(parser)
-    add_shards(parser)
+    processes.add_arguments(parser)
     policy.add_arguments(parser)
     parser.add_argument("-q", "--quiet", action="store_true", help="print nothing but errors")
 
