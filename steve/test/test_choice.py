@@ -299,7 +299,15 @@ def test_from_standard_input(choosable: Steve, tmp_path: Path) -> None:
             named = choosable(*command_line(command), *options).out
             piped = choosable(*line, *options, stdin=data)
             assert piped.returncode == 0, piped.err
-            assert piped.out.replace("standard input", "t.ljt").replace('"-"', '"t.ljt"') == named
+            out = piped.out.replace("standard input", "t.ljt").replace('"-"', '"t.ljt"')
+            assert of_one_reading(command, out) == of_one_reading(command, named)
+
+
+def of_one_reading(command: str, out: str) -> str:
+    """The output; of the report without the accesses by offset, which take another reading of the trace."""
+    if command != "report":
+        return out
+    return json.dumps({key: value for key, value in json.loads(out).items() if key != "by_offset"})
 
 
 EXPORTS = ("pprof", "folded", "speedscope", "callgrind", "csv", "dhat", "massif", "heaptrack")
