@@ -39,13 +39,18 @@ class Accessed:
         np.maximum.at(self._rows["most"], stacks[larger], most[larger])
 
     def partial(self, peak: int) -> Table:
-        return self.table()
+        return self._table()
 
     def merge(self, shard: Table, peak: int) -> None:
         self._add(shard.numbers, shard.rows["accesses"], shard.rows["most"])
 
     def table(self) -> Table:
-        """The sums of the stacks that made blocks with any byte."""
+        """The sums of the stacks that made blocks with any byte; none if there was no access at all."""
+        if not self._rows["accesses"].any():
+            self._rows = self._rows[:0].copy()
+        return self._table()
+
+    def _table(self) -> Table:
         import numpy as np
 
         numbers = np.flatnonzero(self._rows["most"])
