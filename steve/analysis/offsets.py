@@ -32,7 +32,8 @@ class Accessed:
         import numpy as np
 
         missing = int(stacks.max(initial=0)) + 1 - len(self._rows)
-        if missing > 0:  # an eighth more, so that few copies are made; the array grows in place if there is room after it
+        if missing > 0:
+            # An eighth more, so that few copies are made; the array grows in place if there is room after it.
             self._rows.resize(len(self._rows) * 9 // 8 + missing, refcheck=False)
         some, larger = np.flatnonzero(accesses), np.flatnonzero(most > self._rows["most"][stacks])
         np.add.at(self._rows["accesses"], stacks[some], accesses[some])
