@@ -47,6 +47,14 @@ enum { TEXT_CHUNK_EVENTS = 4096 };
  * it keeps, and how much it gets at the start. */
 enum { HEAP_BLOCK = 32 << 20, HEAP_KEPT = 64 << 20, HEAP_READY = 24 << 20 };
 
+/* A look at the program's pages that has begun. */
+struct open_look {
+    const char *reason; /* NULL = there is none */
+    uint64_t time;
+    uint32_t slabs;         /* it ends when so many more were read, if there is always one to be read */
+    struct regions regions; /* those known when it began */
+};
+
 /* The state of this process. */
 struct collector {
     struct channel channel;
@@ -59,6 +67,7 @@ struct collector {
     uint32_t slab_count, slab_bytes;
     struct mt_writer *writer;
     struct feed *feed;
+    struct open_look look;
     uint32_t looks;         /* how many looks the launcher had asked for when this process looked last */
     struct pages *pages;    /* NULL = they are not looked at */
     const char *limit_name; /* of what limits the size of the file */
@@ -498,11 +507,29 @@ static bool time_of_look(const struct collector *c, uint64_t *time)
     return start && start <= at;
 }
 
-static void look(struct collector *c, const char *reason, const char *name)
+/* Begin to look while the program goes on. What it had mapped by now is known when the records that are in the ring now are
+ * read, so the look ends after them. */
+static void begin_look(struct collector *c, const char *reason)
 {
     uint64_t time;
-    if (time_of_look(c, &time))
-        pages_take(c->pages, c->writer, feed_regions(c->feed), c->ring, time, reason, name);
+    if (!time_of_look(c, &time))
+        return;
+    c->look = (struct open_look){reason, time, c->slab_count,
+                                 regions_joined(feed_regions(c->feed), &(struct regions){0})};
+    pages_begin(c->pages);
+}
+
+/* Write what was seen by the look that has begun, if one has. */
+static void end_look(struct collector *c)
+{
+    struct open_look *l = &c->look;
+    if (!l->reason)
+        return;
+    struct regions all = regions_joined(&l->regions, feed_regions(c->feed));
+    pages_end(c->pages, c->writer, &all, c->ring, l->time, l->reason, "");
+    regions_free(&all);
+    regions_free(&l->regions);
+    *l = (struct open_look){0};
 }
 
 /* Release the slab that was read. If the program has asked to look at its pages, it waits for that: until all is read at its
@@ -511,9 +538,11 @@ static void release_and_look(struct collector *c)
 {
     const struct feed_pages asked = feed_take_pages(c->feed);
     uint64_t time;
+    if (c->look.reason && (asked.asked || --c->look.slabs == 0))
+        end_look(c);
     const bool looks = c->pages && asked.asked && !asked.end && time_of_look(c, &time);
-    if (c->pages && asked.asked && asked.end)
-        look(c, "end", "");
+    if (c->pages && asked.asked && asked.end && time_of_look(c, &time))
+        pages_take(c->pages, c->writer, feed_regions(c->feed), c->ring, time, "end", "");
     if (looks)
         pages_begin(c->pages);
     channel_release(&c->channel);
@@ -521,35 +550,36 @@ static void release_and_look(struct collector *c)
         pages_end(c->pages, c->writer, feed_regions(c->feed), c->ring, time, "mark", asked.name);
 }
 
-/* Does the collector look by itself? Not before it knows the blocks from before the attach. */
-static bool looks_at_pages(const struct collector *c)
+/* May the collector begin to look by itself? Not before it knows the blocks from before the attach. */
+static bool may_look(const struct collector *c)
 {
-    return c->pages && !feed_awaits_existing(c->feed);
+    return c->pages && !c->look.reason && !feed_awaits_existing(c->feed);
 }
 
 /* Milliseconds until something is due besides tokens. */
 static int until_due(const struct collector *c)
 {
-    const int writing = until_writing(c), pages = looks_at_pages(c) ? pages_wait(c->pages) : writing;
+    const int writing = until_writing(c), pages = may_look(c) ? pages_wait(c->pages) : writing;
     return pages < writing ? pages : writing;
 }
 
-/* Do what is due. Returns false like consume. */
-static int do_due(struct collector *c)
+/* Do what is due. has_token: are there records to be read, besides those of the current slab? Returns false like consume. */
+static int do_due(struct collector *c, bool has_token)
 {
-    const uint32_t looks = __atomic_load_n(&c->ring->looks, __ATOMIC_ACQUIRE);
-    const char *reason = looks_at_pages(c) ? pages_due(c->pages) : NULL;
-    if (c->pages && looks != c->looks && !c->forked)
-        reason = "request";
-    c->looks = looks;
-    if ((reason || until_writing(c) == 0) && !write_so_far(c))
+    const char *reason = may_look(c) ? pages_due(c->pages) : NULL;
+    const bool ends = c->look.reason && !has_token;
+    if (!c->look.reason) {
+        const uint32_t looks = __atomic_load_n(&c->ring->looks, __ATOMIC_ACQUIRE);
+        if (c->pages && looks != c->looks && !c->forked)
+            reason = "request";
+        c->looks = looks;
+    }
+    if ((reason || ends || until_writing(c) == 0) && !write_so_far(c))
         return 0;
-    if (!reason)
-        return 1;
-    /* The first time may have taken long, if lines were looked up. What was mapped meanwhile should be known, too. */
-    if (!write_so_far(c))
-        return 0;
-    look(c, reason, "");
+    if (reason)
+        begin_look(c, reason);
+    else if (ends)
+        end_look(c);
     return 1;
 }
 
@@ -562,8 +592,9 @@ static int collect(struct collector *c)
     clock_gettime(CLOCK_MONOTONIC, &c->wrote);
     for (;;) {
         const int wait = until_due(c);
-        if (wait == 0 || !channel_has_token(&c->channel, wait)) {
-            if (!do_due(c))
+        const bool has_token = channel_has_token(&c->channel, c->look.reason ? 0 : wait);
+        if (wait == 0 || !has_token) {
+            if (!do_due(c, has_token))
                 return 0;
             continue;
         }
@@ -739,6 +770,7 @@ static int finish(struct collector *c, int complete)
     struct mt_error err = {0};
     if (!feed_ended(c->feed))
         feed_time(c->feed, c->ring->instructions);
+    end_look(c);
     const uint64_t dropped = mt_writer_limited(c->writer);
     const struct ending e = how_it_ended(c, dropped);
     if (e.fact)
@@ -793,6 +825,8 @@ static void prepare_memory(const struct collector *c)
 static int serve(struct collector *c)
 {
     pages_free(c->pages); /* of the parent's */
+    regions_free(&c->look.regions);
+    c->look = (struct open_look){0};
     c->pages = c->recording.pages ? pages_new((int)c->recording.process, c->recording.pages_every) : NULL;
     say(c, RING_READY); /* If the tool is gone already, the file is still ended properly. */
     if (!c->forked)

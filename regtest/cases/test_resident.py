@@ -128,6 +128,16 @@ def test_programs(tmp_path: Path, name: str) -> None:
         assert by_kind(found).get("other", 0) < 0.05 * found["rss"], "most pages have an owner"
 
 
+def test_a_program_that_maps_during_looks(tmp_path: Path) -> None:
+    """The collector is a whole buffer of records late. Still it knows at each look what the program had mapped by then."""
+    trace = natively(tmp_path / "t.ljt", [RESIDENT, "busy"], "--pages")
+    rows = [row for row in look(trace, "--by", "look")["rows"] if row["reason"] == "growth"]
+    assert rows
+    for row in rows[:2]:
+        found = look(trace, "--at", str(row["number"]))
+        assert by_kind(found).get("other", 0) < 0.02 * found["rss"], row
+
+
 def test_pools_of_a_runtime(tmp_path: Path) -> None:
     """What Python has mapped for its pools is said to be in them, with how to see it."""
     code = "x = [[i] for i in range(200000)]"

@@ -189,6 +189,23 @@ static int grows(void)
     return 0;
 }
 
+/* Memory is mapped and filled, with so many blocks meanwhile that the recorder's buffer is always full. */
+static int busy(void)
+{
+    enum { STEPS = 200, BLOCKS = 3000 };
+    for (int i = 0; i < STEPS; i++) {
+        char *p = mmap(NULL, 64 * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        if (p == MAP_FAILED)
+            return 1;
+        memset(p, 1, 64 * PAGE);
+        for (int j = 0; j < BLOCKS; j++) {
+            char *volatile block = malloc(20);
+            free(block);
+        }
+    }
+    return 0;
+}
+
 int main(int argc, char **argv)
 {
     const char *what = argc > 1 ? argv[1] : "";
@@ -202,6 +219,8 @@ int main(int argc, char **argv)
         return maps();
     if (strcmp(what, "grows") == 0)
         return grows();
+    if (strcmp(what, "busy") == 0)
+        return busy();
     if (strcmp(what, "wait") == 0) {
         char *older = filled(PICTURE);
         puts("ready");
@@ -213,6 +232,6 @@ int main(int argc, char **argv)
         getchar();
         return older[1] + newer[1] - 2;
     }
-    fprintf(stderr, "usage: resident parts FILE | kept | arenas | maps | wait | grows\n");
+    fprintf(stderr, "usage: resident parts FILE | kept | arenas | maps | wait | grows | busy\n");
     return 2;
 }
