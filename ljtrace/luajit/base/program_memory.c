@@ -13,18 +13,18 @@ static struct {
     uint64_t from, to;
 } s_range[RANGES];
 static uint32_t s_ranges, s_next;
-static bool s_pages; /* the cache of pages is not empty */
 
 uint64_t program_pages[PROGRAM_PAGES];
-uint32_t program_turn;
+uint32_t program_turn = 1; /* an entry is never 0 */
 
 void program_forget(void)
 {
     s_ranges = s_next = 0;
     program_turn++;
-    if (s_pages) /* In most programs nothing is ever read, and this is called at each allocation. */
-        memset(program_pages, 0, sizeof program_pages);
-    s_pages = false;
+    if (program_turn % (1 << PROGRAM_TURN_BITS))
+        return;
+    memset(program_pages, 0, sizeof program_pages); /* from now on, entries are those of earlier turns */
+    program_turn++;
 }
 
 static bool look_up(uint64_t a, size_t n)
@@ -91,8 +91,7 @@ static bool is_page_readable(uint64_t page)
 {
     if (!program_readable(page << PROGRAM_PAGE_BITS, (size_t)1 << PROGRAM_PAGE_BITS))
         return false;
-    program_pages[page % PROGRAM_PAGES] = page + 1;
-    s_pages = true;
+    program_pages[page % PROGRAM_PAGES] = program_page_entry(page);
     return true;
 }
 

@@ -12,9 +12,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { PROGRAM_PAGE_BITS = 12, PROGRAM_PAGES = 256 };
+enum { PROGRAM_PAGE_BITS = 12, PROGRAM_PAGES = 1024, PROGRAM_TURN_BITS = 12 };
 
-/* A cache of readable pages: the page's number + 1, indexed by its low bits; 0 = none. */
+/* A cache of readable pages (program_page_entry), indexed by the low bits of their numbers; 0 = none. */
 extern uint64_t program_pages[PROGRAM_PAGES];
 
 /* Forget which memory is readable. It changes only in system calls, so call this whenever the program's code
@@ -22,6 +22,11 @@ extern uint64_t program_pages[PROGRAM_PAGES];
 void program_forget(void);
 /* How often that was called: memory found readable is readable as long as this number is the same. */
 extern uint32_t program_turn;
+/* The entry of a page that was found readable: its number, which has 52 bits, and when. */
+static inline uint64_t program_page_entry(uint64_t page)
+{
+    return page << PROGRAM_TURN_BITS | (program_turn & ((1 << PROGRAM_TURN_BITS) - 1));
+}
 /* A pointer is only a guess: do not rely on what was found earlier about its page, if that may have changed. */
 void program_doubt(uint64_t a);
 /* Is this range readable? */
@@ -30,7 +35,7 @@ bool program_readable(uint64_t a, size_t n);
 static inline bool program_is_known(uint64_t a, uint32_t n)
 {
     uint64_t page = a >> PROGRAM_PAGE_BITS;
-    return program_pages[page % PROGRAM_PAGES] == page + 1 &&
+    return program_pages[page % PROGRAM_PAGES] == program_page_entry(page) &&
            (a & ((1 << PROGRAM_PAGE_BITS) - 1)) + n <= 1 << PROGRAM_PAGE_BITS;
 }
 /* Copy from the program's memory. Returns false, and copies nothing, if not all of it is readable. */

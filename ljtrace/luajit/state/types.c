@@ -27,6 +27,7 @@ struct lt_pending {
     /* It was made by the call right after the one for the last object, which is therefore still in use. */
     bool follows_object;
     bool latest_is_object; /* the running call is the one right after that for the last object */
+    uint32_t latest_owner; /* the word that pointed to the owner of the latest part found by a word */
     uint32_t words;
     uint64_t at_hand[HAND_WORDS + SAVED_REGISTERS]; /* words that may point to the owner */
 };
@@ -194,12 +195,16 @@ static enum mt_type part_of(const struct lt_vm *vm, uint64_t object, uint64_t bl
                                                                       : part_of_used(vm, object, block, size);
 }
 
-static enum mt_type part_at_hand(const struct lt_vm *vm, const struct lt_pending *p)
+static enum mt_type part_at_hand(const struct lt_vm *vm, struct lt_pending *p)
 {
     enum mt_type type = p->follows_object ? part_of_used(vm, vm->last_object, p->block, p->size)
                                           : part_of(vm, vm->last_object, p->block, p->size);
-    for (uint32_t i = 0; i < p->words && type == MT_TYPE_UNKNOWN; i++)
+    if (type == MT_TYPE_UNKNOWN && p->latest_owner < p->words)
+        type = part_of(vm, p->at_hand[p->latest_owner], p->block, p->size);
+    for (uint32_t i = 0; i < p->words && type == MT_TYPE_UNKNOWN; i++) {
         type = part_of(vm, p->at_hand[i], p->block, p->size);
+        p->latest_owner = type == MT_TYPE_UNKNOWN ? p->latest_owner : i;
+    }
     return type;
 }
 
@@ -275,7 +280,7 @@ static bool is_internal(enum mt_type type)
                                        type != MT_TYPE_TAB_HASH && type != MT_TYPE_STACK);
 }
 
-static enum mt_type type_now(const struct lt_vm *vm, const struct lt_pending *p)
+static enum mt_type type_now(const struct lt_vm *vm, struct lt_pending *p)
 {
     enum mt_type type = object_type(vm, p->block, p->size);
     if (type == MT_TYPE_UNKNOWN)
