@@ -14,15 +14,15 @@ if TYPE_CHECKING:
 
 
 class Accessed:
-    """A fold (steve.analysis.folds): by stack that made blocks, the accesses to them and the size of the largest one. 16 bytes
-    for each stack."""
+    """A fold (steve.analysis.folds): by stack that made blocks, the accesses to them and the size of the largest one. 8 bytes
+    for each stack; 16 if there is any access."""
 
     needs_operation_numbers = False
 
     def __init__(self) -> None:
         import numpy as np
 
-        self._rows = np.zeros(0, [("accesses", "u8"), ("most", "u8")])
+        self._accesses, self._most = np.zeros(0, "u8"), np.zeros(0, "u8")  # by stack; none has been accessed after the end
 
     def add(self, batch: np.ndarray, keep: np.ndarray | None) -> None:
         lives = batch if keep is None else batch[keep]
@@ -31,13 +31,13 @@ class Accessed:
     def _add(self, stacks: np.ndarray, accesses: np.ndarray, most: np.ndarray) -> None:
         import numpy as np
 
-        missing = int(stacks.max(initial=0)) + 1 - len(self._rows)
-        if missing > 0:
-            # An eighth more, so that few copies are made; the array grows in place if there is room after it.
-            self._rows.resize(len(self._rows) * 9 // 8 + missing, refcheck=False)
-        some, larger = np.flatnonzero(accesses), np.flatnonzero(most > self._rows["most"][stacks])
-        np.add.at(self._rows["accesses"], stacks[some], accesses[some])
-        np.maximum.at(self._rows["most"], stacks[larger], most[larger])
+        self._most = _up_to(self._most, int(stacks.max(initial=0)))
+        larger = np.flatnonzero(most > self._most[stacks])
+        np.maximum.at(self._most, stacks[larger], most[larger])
+        some = np.flatnonzero(accesses)
+        if len(some):
+            self._accesses = _up_to(self._accesses, int(stacks[some].max()))
+            np.add.at(self._accesses, stacks[some], accesses[some])
 
     def partial(self, peak: int) -> Table:
         return self._table()
@@ -47,15 +47,28 @@ class Accessed:
 
     def table(self) -> Table:
         """The sums of the stacks that made blocks with any byte; none if there was no access at all."""
-        if not self._rows["accesses"].any():
-            self._rows = self._rows[:0].copy()
+        if not len(self._accesses):
+            self._most = self._most[:0].copy()
         return self._table()
 
     def _table(self) -> Table:
         import numpy as np
 
-        numbers = np.flatnonzero(self._rows["most"])
-        return Table(numbers, self._rows[numbers])
+        numbers = np.flatnonzero(self._most)
+        rows = np.zeros(len(numbers), [("accesses", "u8"), ("most", "u8")])
+        rows["most"] = self._most[numbers]
+        known = numbers < len(self._accesses)
+        rows["accesses"][known] = self._accesses[numbers[known]]
+        return Table(numbers, rows)
+
+
+def _up_to(rows: np.ndarray, index: int) -> np.ndarray:
+    """The same rows, and zeros up to an index. An eighth more, so that few copies are made; the array grows in place if there
+    is room after it."""
+    missing = index + 1 - len(rows)
+    if missing > 0:
+        rows.resize(len(rows) * 9 // 8 + missing, refcheck=False)
+    return rows
 
 
 def groups_of(stacks: np.ndarray, sites: np.ndarray, chosen: np.ndarray) -> np.ndarray:
