@@ -82,6 +82,35 @@ def test_what_a_trim_returns(tmp_path: Path) -> None:
     assert 30 * 3000 < pinned["pinned"] < 40 * PAGE
 
 
+def test_much_free_memory_is_a_finding(tmp_path: Path) -> None:
+    """The command and the page say how much of what is resident at the end the allocators keep."""
+    trace = natively(tmp_path / "t.ljt", [RESIDENT, "arenas"], "--pages")
+    at_end = look(trace, "--at", "end")
+    (found,) = json.loads(steve("findings", "--json", "--rules", "kept_free", trace.path).text)
+    (free,) = (row for row in at_end["rows"] if row["kind"] == "free")
+    assert (found["bytes"], found["whole"], found["resident"]) == (free["bytes"], free["whole"], at_end["rss"])
+    assert found["bytes"] > 0.2 * at_end["rss"]
+    text = steve("findings", trace.path).text
+    assert text.splitlines()[2].startswith("Free, kept by the allocator: ")
+    good(["steve", "report", "-q", trace.path, "-o", tmp_path / "page.html"])
+    first = (tmp_path / "page.html").read_text().partition('<ol class="first"')[2].partition("</li>")[0]
+    assert "that are resident at the last look" in first and 'href="#addresses"' in first
+
+
+def test_little_free_memory_is_none(tmp_path: Path) -> None:
+    trace = natively(tmp_path / "t.ljt", [RESIDENT, "maps"], "--pages")
+    text = steve("findings", trace.path).text
+    assert "Free, kept by the allocator" in text.partition("found nothing: ")[2].splitlines()[0]
+    (found,) = json.loads(steve("findings", "--json", "--rules", "kept_free", trace.path).text)
+    assert (found["bytes"], found["not_judged"]) == (0, None)
+
+
+def test_without_looks_free_memory_is_not_judged(tmp_path: Path) -> None:
+    trace = natively(tmp_path / "t.ljt", [RESIDENT, "maps"])
+    (found,) = json.loads(steve("findings", "--json", "--rules", "kept_free", trace.path).text)
+    assert (found["bytes"], found["not_judged"]) == (0, "no look at the pages of the process: ljtrace run --pages")
+
+
 def test_arenas_of_threads(tmp_path: Path) -> None:
     """17 threads on glibc."""
     trace = natively(tmp_path / "t.ljt", [RESIDENT, "arenas"], "--pages")

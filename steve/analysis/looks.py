@@ -11,7 +11,7 @@ from collections.abc import Callable, Container
 from typing import TYPE_CHECKING, NamedTuple
 
 from steve.analysis import live_at, totals
-from steve.analysis.owners import CHANGED, KINDS, TITLES, Finder
+from steve.analysis.owners import CHANGED, FREE, KINDS, LUA, TITLES, Finder
 from steve.system.errors import UsageError
 from steve.terminal.progress import Progress
 from steve.terminal.units import counted
@@ -129,6 +129,40 @@ def from_before(info: dict) -> list[str]:
             "their mappings as of unknown owner."
         ]
     return []
+
+
+# -- free memory --
+
+FREE_PART, FREE_LEAST = 20, 1 << 20  # percent of what is resident, and bytes
+
+
+class KeptFree(NamedTuple):
+    """The free memory that allocators keep at the last look, in bytes. whole: of free, in whole pages, which can be returned to
+    the system; resident: all that is."""
+
+    free: int
+    whole: int
+    resident: int
+
+    @property
+    def is_much(self) -> bool:
+        """Is it worth a finding?"""
+        return self.free >= FREE_LEAST and 100 * self.free >= FREE_PART * self.resident
+
+
+def kept_free(chosen: Blocks) -> tuple[KeptFree | None, str]:
+    """What allocators keep at the last look of a trace that was read, by another reading of it; or None and why it is not
+    known."""
+    looks = of_trace(chosen.trace)
+    if not looks:
+        return None, "no look at the pages of the process: ljtrace run --pages"
+    if why := why_no_owners(chosen):
+        return None, why
+    with Progress(chosen.command, chosen.args.quiet) as progress:
+        live = live_at.live_at(chosen.open_again(), looks[-1].time, progress)
+    found = Finder(chosen.trace, looks[-1], live).find(by_block=False)
+    kinds = found.by_kind()
+    return KeptFree(kinds[FREE] + kinds[LUA], sum(owned.whole for owned in found.parts), found.resident), ""
 
 
 # -- measures of a trace --

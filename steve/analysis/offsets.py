@@ -22,7 +22,8 @@ class Accessed:
     def __init__(self) -> None:
         import numpy as np
 
-        self._accesses, self._most = np.zeros(0, "u8"), np.zeros(0, "u8")  # by stack; none has been accessed after the end
+        self._accesses = np.zeros(0, "u8")  # by stack; what is beyond the end is 0
+        self._most = np.zeros(0, "u8")
 
     def add(self, batch: np.ndarray, keep: np.ndarray | None) -> None:
         lives = batch if keep is None else batch[keep]

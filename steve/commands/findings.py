@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from functools import partial
 from typing import TYPE_CHECKING
 
-from steve.analysis import between_marks, blocks, several
+from steve.analysis import between_marks, blocks, looks, several
 from steve.commands import pins
 from steve.system.samples import Sample, variance
 from steve.terminal import arguments, listing, tables
@@ -35,14 +35,23 @@ from steve.analysis.rules import (
     site_limits,
 )
 from steve.trace.stacks import SITE, Sites
-from steve.terminal.units import counted
+from steve.terminal.units import counted, human_bytes
 
 if TYPE_CHECKING:
     from steve.analysis.program_errors import Faults
     from steve.trace._memtrace import Trace
 
 NAME = "findings"
-ERRORS = "errors"
+ERRORS, KEPT_FREE = OTHERS = "errors", "kept_free"
+FREE_TITLE = "Free, kept by the allocator"
+FREE_RULE = (
+    f"at the last look at the pages of the process (ljtrace run --pages), {looks.FREE_PART}% or more of what is resident, and "
+    f"{looks.FREE_LEAST:,} bytes or more, are free memory of the allocators"
+)
+FREE_HELP = (
+    "return it when much was freed (malloc_trim), or let the allocator keep less: `steve resident` says what it offers, "
+    "`steve resident --by site` which blocks keep the rest of their pages, `steve tune --goal end` tries settings"
+)
 HELP = "show blocks that deserve a look: never read, hardly used, long idle..."
 READS_SAMPLES = True
 
@@ -81,6 +90,8 @@ beside a block of malloc, and double, invalid, inside, wrong-heap and mismatched
 form one context. Loads beyond the end of a block are not reported if they are aligned to their size or made by
 string functions of the C library, which read whole vectors; `steve check` counts them all. Errors are found in the
 whole trace only, so they are not shown with --where, --from or --to.
+The rule kept_free is about the whole process, so it has no sites: {FREE_RULE}. It takes another reading of the trace.
+--json: an object with whole (of its bytes: those in whole pages) and resident. It has no line in --csv.
 --json: the list begins with objects for errors: finding, title, rule, errors and the list contexts with the columns
 of errors below. --csv: the first column is `finding`; then come the columns of sites and those of errors, and those
 that do not apply to a line are empty. --top limits the sites and the contexts of each rule.
@@ -115,7 +126,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     blocks.add_arguments(parser, several=True)
     policy.add_arguments(parser)
     rules = parser.add_argument("--rules", metavar="LIST", help="only these rules, with commas between")
-    arguments.suggest(rules, (ERRORS, *(rule.key for rule in ALL)), are_list=True)
+    arguments.suggest(rules, (*OTHERS, *(rule.key for rule in ALL)), are_list=True)
     for name, kind, what in (
         ("early", percent, "the first N percent of a life are its beginning"),
         ("late", percent, "a first access after N percent of a life is late"),
@@ -149,12 +160,12 @@ def rules_of(args: argparse.Namespace) -> list[Rule]:
     if args.rules is None:
         return [rule for rule in ALL if rule != PINNED_PAGES or args.allocator]
     known = {rule.key: rule for rule in ALL}
-    unknown = [key for key in args.rules.split(",") if key not in known and key != ERRORS]
+    unknown = [key for key in args.rules.split(",") if key not in known and key not in OTHERS]
     if unknown:
-        raise UsageError(f"--rules: no rule '{unknown[0]}'; there are: {', '.join((ERRORS, *known))}")
+        raise UsageError(f"--rules: no rule '{unknown[0]}'; there are: {', '.join((*OTHERS, *known))}")
     if PINNED_PAGES.key in args.rules.split(",") and not args.allocator:
         raise UsageError(f"--rules {PINNED_PAGES.key}: needs a replay; --allocator names one, such as glibc")
-    return [known[key] for key in args.rules.split(",") if key != ERRORS]
+    return [known[key] for key in args.rules.split(",") if key not in OTHERS]
 
 
 def check_replay(args: argparse.Namespace) -> None:
@@ -171,6 +182,11 @@ def names_errors(args: argparse.Namespace) -> bool:
 def wants_errors(args: argparse.Namespace) -> bool:
     """Are the errors of the program to be reported?"""
     return (args.rules is None or names_errors(args)) and blocks.is_whole(args)
+
+
+def wants_free(args: argparse.Namespace) -> bool:
+    """Is the free memory of allocators to be reported?"""
+    return args.rules is None or KEPT_FREE in args.rules.split(",")
 
 
 def errors_of(chosen: blocks.Blocks, met: Faults, args: argparse.Namespace) -> list[dict]:
@@ -312,6 +328,8 @@ class OfAll:
         self._rows: dict[Rule, several.Joined] = {}
         self._not_judged: dict[Rule, dict[str, None]] = {}
         self._size, self._accesses = 0, True
+        self._free = looks.KeptFree(0, 0, 0)  # where it is much
+        self._not_looked: dict[str, None] = {}
 
     def add(self, chosen: blocks.Blocks) -> None:
         """Add a file."""
@@ -327,6 +345,8 @@ class OfAll:
                 reasons[not_judged] = None
         if left_out := left_out_of(chosen, [rule for rule in self.rules if rule not in judged], chosen.args):
             self.left_out.setdefault(left_out, []).append(chosen.trace.name)
+        if wants_free(self.args):
+            self._add_free(*looks.kept_free(chosen))
         if chosen.errors:
             self._add_errors(errors_of(chosen, found.errors, self.args), chosen.trace)
 
@@ -339,9 +359,17 @@ class OfAll:
         for rule, rows in other._rows.items():
             self._rows.setdefault(rule, several.Joined(self.args)).join(rows)
             self._not_judged.setdefault(rule, {}).update(other._not_judged[rule])
+        self._not_looked.update(other._not_looked)
+        self._add_free(other._free, "")
         for text, names in other.left_out.items():
             self.left_out.setdefault(text, []).extend(names)
         self.errors = program_errors.joined(self.errors, other.errors)
+
+    def _add_free(self, found: looks.KeptFree | None, why: str) -> None:
+        if found is None:
+            self._not_looked[why] = None
+        elif found.is_much:
+            self._free = looks.KeptFree(*map(sum, zip(self._free, found)))
 
     def _add_errors(self, found: list[dict], trace: Trace) -> None:
         """Add the objects of --json for the errors of a file."""
@@ -363,7 +391,25 @@ class OfAll:
 
     def findings(self, sample: Sample) -> list[dict]:
         """The objects of --json for the rules that were judged. sample: that of the files."""
-        return [self._finding(rule, rows, sample) for rule, rows in self._rows.items()]
+        of_free = [self._finding_of_free()] if wants_free(self.args) else []
+        return [*(self._finding(rule, rows, sample) for rule, rows in self._rows.items()), *of_free]
+
+    def _finding_of_free(self) -> dict:
+        """The object of the rule that is about the whole process."""
+        return {
+            "finding": KEPT_FREE,
+            "title": FREE_TITLE,
+            "rule": FREE_RULE,
+            "help": FREE_HELP,
+            "not_judged": in_short(list(self._not_looked)),
+            "blocks": 0,
+            "bytes": self._free.free,
+            "accesses": None,
+            "share": None,
+            "whole": self._free.whole,
+            "resident": self._free.resident,
+            "sites": [],
+        }
 
     def _finding(self, rule: Rule, rows: several.Joined, sample: Sample) -> dict:
         """The object of one rule, with the rows of its sites."""
@@ -398,6 +444,22 @@ def lines(text: str) -> str:
     return textwrap.fill(text, min(tables.width(), 118), initial_indent="  ", subsequent_indent="  ")
 
 
+def is_free(found: dict) -> bool:
+    """Does the rule about the whole process find something?"""
+    return found["finding"] == KEPT_FREE and found["bytes"] > 0
+
+
+def text_of_free(found: dict) -> str:
+    """What the rule about the whole process finds."""
+    notes = [found["rule"], f"what usually helps: {found['help']}"]
+    return (
+        f"{found['title']}: {human_bytes(found['bytes'])} of the {human_bytes(found['resident'])} that are resident "
+        f"({listing.cell(blocks.share(found['bytes'], found['resident']))}%), {human_bytes(found['whole'])} in whole pages\n"
+        + "\n".join(map(lines, notes))
+        + "\n"
+    )
+
+
 def heading(found: dict) -> str:
     """The title of the table of one rule."""
     accesses = (
@@ -429,13 +491,15 @@ def text(title: str, errors: list[dict], findings: list[dict], args: argparse.Na
     plain = not sys.stdout.isatty() or args.output not in (None, "-")
     parts = [title + "\n"]
     parts += [program_errors.text(errors, listing.TOP if args.top is None else args.top)] if errors else []
+    parts += [text_of_free(found) for found in findings if is_free(found)]
     for found in findings:
         if found["sites"]:
             columns = several.columns(columns_of(found), args)
             parts.append(listing.text(heading(found), found["sites"], columns, args.top, plain))
-    if nothing := [found["title"] for found in findings if not found["sites"] and not found["not_judged"]]:
+    empty = [found for found in findings if not found["sites"] and not is_free(found)]
+    if nothing := [found["title"] for found in empty if not found["not_judged"]]:
         parts.append(f"found nothing: {'; '.join(nothing)}\n")
-    not_judged = [f"{f['title']} ({f['not_judged']})" for f in findings if not f["sites"] and f["not_judged"]]
+    not_judged = [f"{found['title']} ({found['not_judged']})" for found in empty if found["not_judged"]]
     if not_judged or left_out:
         parts.append(f"not looked for: {'; '.join([*not_judged, *filter(None, [left_out])])}\n")
     return tables.in_locale("\n".join(parts))

@@ -12,6 +12,8 @@ from collections.abc import Iterator
 from typing import NamedTuple
 from urllib.parse import urlencode
 
+from steve.analysis.looks import KeptFree
+from steve.analysis.owners import FREE, LUA
 from steve.report.collect import Site, TraceData, runs, without_middle
 from steve.report.findings import Finding
 from steve.terminal.units import counted, human_bytes
@@ -178,10 +180,29 @@ def _of_marks(data: TraceData) -> Iterator[Sentence]:
     )
 
 
+def _of_free(data: TraceData) -> Iterator[Sentence]:
+    """What the allocators keep at the last look at the pages, if that is much."""
+    resident = data.resident
+    if not resident or not resident["resident"]:
+        return
+    parts = dict(zip(resident["kinds"], (part[-1] for part in resident["parts"])))
+    found = KeptFree(parts.get(FREE, 0) + parts.get(LUA, 0), 0, resident["resident"][-1])
+    if found.is_much:
+        text = f"{human_bytes(found.free)} of the {human_bytes(found.resident)} that are resident at the last look"
+        yield Sentence(
+            "",
+            f"{text} ({found.free / found.resident:.0%}) are free memory that the allocator keeps: `steve resident` says how "
+            "to return it.",
+            "",
+            "#addresses" if data.addresses else "",
+        )
+
+
 def sentences(data: TraceData, findings: list[Finding]) -> list[Sentence]:
-    """The first sentences of the page, at least one if any block was allocated: what was kept between marks, what the rules
-    found, and if that is less than MOST, what the peak consists of."""
+    """The first sentences of the page, at least one if any block was allocated: what allocators keep, what was kept between marks, what
+    the rules found, and if that is less than MOST, what the peak consists of."""
     found = [
+        *_of_free(data),
         *_of_marks(data),
         *(
             Sentence(

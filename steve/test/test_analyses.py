@@ -235,7 +235,8 @@ def test_findings(run: Run) -> None:
         rows = listed(trace_of(folder, run), "findings", *THRESHOLDS)
     found = {row["finding"]: row for row in rows if "sites" in row}  # test_faults has the tests of the other findings
     accesses = any(b.uses for b in made)
-    of_sites = {"leaked", "kept", "growth", "temporary_line", "churn"}  # test_site_rules has their tests
+    # test_site_rules and test_resident have their tests
+    of_sites = {"leaked", "kept", "growth", "temporary_line", "churn", "kept_free"}
     without = {"short_lived", "resize_chain", "never_freed"}
     assert set(found) == (set(RULES) | of_sites | {"capacity"} if accesses else without | of_sites)
     for key, row in found.items():
