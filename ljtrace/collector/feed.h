@@ -47,6 +47,8 @@ struct feed_pages {
 };
 /* The latest such request, which is returned only once. */
 struct feed_pages feed_take_pages(struct feed *f);
+/* From now on, what the program maps is added to these regions as well, where they have nothing yet. NULL = no more. */
+void feed_fill_regions(struct feed *f, struct regions *r);
 /* The ranges that the program has mapped itself. Valid until the next slab. */
 const struct regions *feed_regions(const struct feed *f);
 /* The recording asks for the blocks that the program had before it began; and: were they not all reported yet? */

@@ -103,6 +103,7 @@ struct feed {
     enum feed_request request;          /* not yet answered */
     char fork_socket[40];
     struct regions regions;
+    struct regions *filled;  /* of feed_fill_regions */
     struct feed_pages pages; /* what RAW_PAGES has asked for */
     struct feed_existing existing;
     struct feed_pools pools;

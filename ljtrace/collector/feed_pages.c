@@ -15,9 +15,12 @@ const char *handle_region(struct feed *f, const struct ring_region *r)
 {
     if (r->what >= RAW_REGIONS)
         return "range of addresses of which nothing known is said";
-    if (r->what == RAW_REGION_MAPPED)
-        regions_map(&f->regions, r->addr, r->size, stack_of(f, &r->stack));
-    else if (r->what == RAW_REGION_UNMAPPED)
+    if (r->what == RAW_REGION_MAPPED) {
+        const uint32_t stack = stack_of(f, &r->stack);
+        regions_map(&f->regions, r->addr, r->size, stack);
+        if (f->filled)
+            regions_fill(f->filled, r->addr, r->size, stack);
+    } else if (r->what == RAW_REGION_UNMAPPED)
         regions_unmap(&f->regions, r->addr, r->size);
     else
         regions_detach(&f->regions, r->addr);
@@ -39,6 +42,11 @@ struct feed_pages feed_take_pages(struct feed *f)
     const struct feed_pages asked = f->pages;
     f->pages.asked = false;
     return asked;
+}
+
+void feed_fill_regions(struct feed *f, struct regions *r)
+{
+    f->filled = r;
 }
 
 const struct regions *feed_regions(const struct feed *f)

@@ -52,7 +52,7 @@ struct open_look {
     const char *reason; /* NULL = there is none */
     uint64_t time;
     uint32_t slabs;         /* it ends when so many more were read, if there is always one to be read */
-    struct regions regions; /* those known when it began */
+    struct regions regions; /* those known when it began, and in between what was mapped since */
 };
 
 /* The state of this process. */
@@ -496,6 +496,14 @@ static int write_so_far(struct collector *c)
 
 /* -- the pages of the program (--pages) -- */
 
+static void forget_look(struct collector *c)
+{
+    if (c->look.reason)
+        feed_fill_regions(c->feed, NULL);
+    regions_free(&c->look.regions);
+    c->look = (struct open_look){0};
+}
+
 /* Set the time of the trace. Returns false if the recording has not begun. */
 static bool time_of_look(const struct collector *c, uint64_t *time)
 {
@@ -508,14 +516,14 @@ static bool time_of_look(const struct collector *c, uint64_t *time)
 }
 
 /* Begin to look while the program goes on. What it had mapped by now is known when the records that are in the ring now are
- * read, so the look ends after them. */
+ * read, so the look ends after them. It may have been unmapped again by then. */
 static void begin_look(struct collector *c, const char *reason)
 {
     uint64_t time;
     if (!time_of_look(c, &time))
         return;
-    c->look = (struct open_look){reason, time, c->slab_count,
-                                 regions_joined(feed_regions(c->feed), &(struct regions){0})};
+    c->look = (struct open_look){reason, time, c->slab_count, regions_copy(feed_regions(c->feed))};
+    feed_fill_regions(c->feed, &c->look.regions);
     pages_begin(c->pages);
 }
 
@@ -525,11 +533,8 @@ static void end_look(struct collector *c)
     struct open_look *l = &c->look;
     if (!l->reason)
         return;
-    struct regions all = regions_joined(&l->regions, feed_regions(c->feed));
-    pages_end(c->pages, c->writer, &all, c->ring, l->time, l->reason, "");
-    regions_free(&all);
-    regions_free(&l->regions);
-    *l = (struct open_look){0};
+    pages_end(c->pages, c->writer, &l->regions, c->ring, l->time, l->reason, "");
+    forget_look(c);
 }
 
 /* Release the slab that was read. If the program has asked to look at its pages, it waits for that: until all is read at its
@@ -578,7 +583,7 @@ static int do_due(struct collector *c, bool has_token)
         return 0;
     if (reason)
         begin_look(c, reason);
-    else if (ends)
+    else if (ends && !channel_has_token(&c->channel, 0)) /* else not all was read */
         end_look(c);
     return 1;
 }
@@ -825,8 +830,7 @@ static void prepare_memory(const struct collector *c)
 static int serve(struct collector *c)
 {
     pages_free(c->pages); /* of the parent's */
-    regions_free(&c->look.regions);
-    c->look = (struct open_look){0};
+    forget_look(c);
     c->pages = c->recording.pages ? pages_new((int)c->recording.process, c->recording.pages_every) : NULL;
     say(c, RING_READY); /* If the tool is gone already, the file is still ended properly. */
     if (!c->forked)

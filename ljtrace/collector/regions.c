@@ -8,6 +8,7 @@
 #include "ljtrace/collector/regions.h"
 #include "ljtrace/collector/map.h"
 
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -76,33 +77,25 @@ void regions_detach(struct regions *r, uint64_t start)
         replace(r, i, 1, NULL, 0);
 }
 
-/* Add a region after all others. */
-static void append(struct regions *r, uint64_t start, uint64_t end, uint32_t stack)
+void regions_fill(struct regions *r, uint64_t start, uint64_t size, uint32_t stack)
 {
-    if (start < end)
-        replace(r, r->count, 0, &(struct mt_region){start, end - start, stack}, 1);
+    const uint64_t end = start + size;
+    if (end < start)
+        return;
+    for (uint32_t i = first_after(r, start); start < end; i++) {
+        const bool is_last = i == r->count || r->of[i].start >= end;
+        const uint64_t gap_end = is_last ? end : r->of[i].start;
+        if (start < gap_end)
+            replace(r, i++, 0, &(struct mt_region){start, gap_end - start, stack}, 1);
+        start = is_last ? end : r->of[i].start + r->of[i].size;
+    }
 }
 
-struct regions regions_joined(const struct regions *r, const struct regions *other)
+struct regions regions_copy(const struct regions *r)
 {
-    struct regions all = {0};
-    uint64_t at = 0; /* where the next piece of the other's begins at the earliest */
-    uint32_t j = 0;
-    for (uint32_t i = 0; i <= r->count; i++) {
-        const uint64_t gap_end = i < r->count ? r->of[i].start : UINT64_MAX;
-        for (; j < other->count && other->of[j].start < gap_end; j++) {
-            const struct mt_region *o = &other->of[j];
-            const uint64_t end = o->start + o->size;
-            append(&all, o->start > at ? o->start : at, end < gap_end ? end : gap_end, o->stack);
-            if (end > gap_end)
-                break;
-        }
-        if (i < r->count) {
-            at = gap_end + r->of[i].size;
-            append(&all, gap_end, at, r->of[i].stack);
-        }
-    }
-    return all;
+    struct regions copy = {0};
+    replace(&copy, 0, 0, r->of, r->count);
+    return copy;
 }
 
 void regions_free(struct regions *r)

@@ -23,8 +23,10 @@ void regions_map(struct regions *r, uint64_t start, uint64_t size, uint32_t stac
 void regions_unmap(struct regions *r, uint64_t start, uint64_t size);
 /* The region that begins here, if there is one, is unmapped. */
 void regions_detach(struct regions *r, uint64_t start);
-/* The regions of one time, and where there were none, those of another. The caller frees the result; both others remain. */
-struct regions regions_joined(const struct regions *r, const struct regions *other);
+/* The same as regions_map where there is no region yet. */
+void regions_fill(struct regions *r, uint64_t start, uint64_t size, uint32_t stack);
+/* The caller frees it. */
+struct regions regions_copy(const struct regions *r);
 void regions_free(struct regions *r);
 
 #endif

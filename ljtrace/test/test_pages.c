@@ -55,29 +55,26 @@ static void regions_are_cut_and_replaced(void **state)
     regions_free(&r);
 }
 
-static void regions_of_two_times_are_joined(void **state)
+static void only_gaps_are_filled(void **state)
 {
-    struct regions r = {0}, other = {0};
+    struct regions r = {0};
     (void)state;
-    regions_map(&other, 50, 400, 9); /* before, between and after those of the first */
-    regions_map(&other, 500, 50, 8);
-    regions_map(&other, 800, 50, 7);
-    regions_map(&r, 100, 100, 1);
-    regions_map(&r, 200, 10, 2);
-    regions_map(&r, 300, 220, 3); /* over the end of one and the beginning of the next */
-    regions_map(&r, 810, 10, 4);
-    struct regions all = regions_joined(&r, &other);
-    EXPECT(&all, {50, 50, 9}, {100, 100, 1}, {200, 10, 2}, {210, 90, 9}, {300, 220, 3}, {520, 30, 8},
-           {800, 10, 7}, {810, 10, 4}, {820, 30, 7});
-    regions_free(&all);
-    all = regions_joined(&(struct regions){0}, &other);
-    EXPECT(&all, {50, 400, 9}, {500, 50, 8}, {800, 50, 7});
-    regions_free(&all);
-    all = regions_joined(&r, &(struct regions){0});
-    EXPECT(&all, {100, 100, 1}, {200, 10, 2}, {300, 220, 3}, {810, 10, 4});
-    regions_free(&all);
+    regions_fill(&r, 100, 100, 1); /* there is none */
+    regions_fill(&r, 300, 100, 2); /* after all others */
+    struct regions copy = regions_copy(&r);
+    regions_fill(&r, 50, 300, 3); /* before, between, and over the beginning of the last one */
+    EXPECT(&r, {50, 50, 3}, {100, 100, 1}, {200, 100, 3}, {300, 100, 2});
+    regions_fill(&r, 60, 200, 4); /* there is no gap */
+    regions_fill(&r, 390, 20, 5);
+    regions_fill(&r, 50, 0, 6);
+    regions_fill(&r, UINT64_MAX - 8, 64, 6);
+    EXPECT(&r, {50, 50, 3}, {100, 100, 1}, {200, 100, 3}, {300, 100, 2}, {400, 10, 5});
+    EXPECT(&copy, {100, 100, 1}, {300, 100, 2});
+    regions_free(&copy);
+    copy = regions_copy(&(struct regions){0});
+    assert_int_equal(copy.count, 0);
+    regions_free(&copy);
     regions_free(&r);
-    regions_free(&other);
 }
 
 static void what_is_no_region_changes_nothing(void **state)
@@ -373,7 +370,7 @@ static void a_process_that_is_gone_is_not_looked_at(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(regions_are_cut_and_replaced),
-                                       cmocka_unit_test(regions_of_two_times_are_joined),
+                                       cmocka_unit_test(only_gaps_are_filled),
                                        cmocka_unit_test(what_is_no_region_changes_nothing),
                                        cmocka_unit_test(pages_are_those_that_were_touched),
                                        cmocka_unit_test(a_look_is_of_its_first_step),
