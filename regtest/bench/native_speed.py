@@ -237,6 +237,8 @@ def main() -> int:
     parser.add_argument("--memprof", type=Path, metavar="LUAJIT", help="compare with this LuaJIT's misc.memprof")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the least seconds to FILE as well")
     args = parser.parse_args()
+    if args.memprof and not (args.memprof.is_file() and os.access(args.memprof, os.X_OK)):
+        parser.error(f"--memprof {args.memprof}: not a program; it is src/luajit of a build of Tarantool's LuaJIT")
     with tempfile.TemporaryDirectory() as text:
         folder = Path(text)
         chosen = {name: command for name, command in programs(folder).items() if args.only in name}
