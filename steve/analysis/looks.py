@@ -7,6 +7,7 @@ SPDX-License-Identifier: GPL-2.0-or-later
 """
 from __future__ import annotations
 
+import argparse
 from collections.abc import Callable, Container
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -69,6 +70,16 @@ def of_trace(trace: Trace) -> list[Pages]:
 def resident_of(pages: Pages) -> int:
     """What the kernel reports as resident at a look."""
     return sum(mapping.rss for mapping in pages.mappings)
+
+
+def add_at(parser: argparse.ArgumentParser) -> None:
+    """The option --at, which number_of() takes."""
+    parser.add_argument(
+        "--at",
+        default="peak",
+        metavar="WHEN",
+        help="peak, end, the name of a mark, or the number of a look (default: peak)",
+    )
 
 
 def number_of(looks: list[Pages], at: str) -> int:

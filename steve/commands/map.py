@@ -55,12 +55,7 @@ examples:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     source.add_trace(parser)
     policy.add_arguments(parser)
-    parser.add_argument(
-        "--at",
-        default="peak",
-        metavar="WHEN",
-        help="peak, end, the name of a mark, or the number of a look (default: peak)",
-    )
+    looks.add_at(parser)
     parser.add_argument("--color", choices=COLORS, default=COLORS[0], help="what the colours tell (default: owner)")
     parser.add_argument(
         "-o",

@@ -144,12 +144,7 @@ examples:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     source.add_trace(parser)
     policy.add_arguments(parser)
-    parser.add_argument(
-        "--at",
-        default="peak",
-        metavar="WHEN",
-        help="peak, end, the name of a mark, or the number of a look (default: peak)",
-    )
+    looks.add_at(parser)
     parser.add_argument("--by", choices=BY, default=BY[0], help="what a row is (default: kind)")
     listing.add_arguments(parser, OF_KIND, None)
 
