@@ -525,6 +525,7 @@ static void begin_look(struct collector *c, const char *reason)
     c->look = (struct open_look){reason, time, c->slab_count, regions_copy(feed_regions(c->feed))};
     feed_fill_regions(c->feed, &c->look.regions);
     pages_begin(c->pages);
+    pages_read_rest(c->pages);
 }
 
 /* Write what was seen by the look that has begun, if one has. */
@@ -533,7 +534,7 @@ static void end_look(struct collector *c)
     struct open_look *l = &c->look;
     if (!l->reason)
         return;
-    pages_end(c->pages, c->writer, &l->regions, c->ring, l->time, l->reason, "");
+    pages_write(c->pages, c->writer, &l->regions, c->ring, l->time, l->reason, "");
     forget_look(c);
 }
 
@@ -551,8 +552,10 @@ static void release_and_look(struct collector *c)
     if (looks)
         pages_begin(c->pages);
     channel_release(&c->channel);
-    if (looks)
-        pages_end(c->pages, c->writer, feed_regions(c->feed), c->ring, time, "mark", asked.name);
+    if (!looks)
+        return;
+    pages_read_rest(c->pages);
+    pages_write(c->pages, c->writer, feed_regions(c->feed), c->ring, time, "mark", asked.name);
 }
 
 /* May the collector begin to look by itself? Not before it knows the blocks from before the attach. */

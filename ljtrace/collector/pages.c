@@ -661,17 +661,23 @@ void pages_begin(struct pages *p)
     p->head.threads = (uint32_t)number_in(status, "Threads:");
 }
 
-void pages_end(struct pages *p, struct mt_writer *w, const struct regions *regions,
-               const struct ring_header *ring, uint64_t time, const char *reason, const char *name)
+void pages_read_rest(struct pages *p)
 {
-    struct mt_pages *head = &p->head;
     if (p->scans && p->count && !add_sums(p)) {
         read_with_sums(p);
-        head->after = resident(p);
+        p->head.after = resident(p);
     }
+    if (p->count)
+        qsort(p->seen, p->count, sizeof *p->seen, by_address);
+    p->took = now() - p->began;
+}
+
+void pages_write(struct pages *p, struct mt_writer *w, const struct regions *regions,
+                 const struct ring_header *ring, uint64_t time, const char *reason, const char *name)
+{
+    struct mt_pages *head = &p->head;
     if (!p->count)
         return;
-    qsort(p->seen, p->count, sizeof *p->seen, by_address);
     head->time = time;
     head->reason = string(w, reason);
     head->name = string(w, name);
@@ -680,7 +686,6 @@ void pages_end(struct pages *p, struct mt_writer *w, const struct regions *regio
     p->highest = most > p->highest ? most : p->highest;
     p->any = true;
     p->taken = now();
-    p->took = p->taken - p->began;
     p->next = p->taken + LOOK;
 }
 
@@ -688,5 +693,6 @@ void pages_take(struct pages *p, struct mt_writer *w, const struct regions *regi
                 const struct ring_header *ring, uint64_t time, const char *reason, const char *name)
 {
     pages_begin(p);
-    pages_end(p, w, regions, ring, time, reason, name);
+    pages_read_rest(p);
+    pages_write(p, w, regions, ring, time, reason, name);
 }

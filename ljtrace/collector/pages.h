@@ -28,10 +28,12 @@ const char *pages_due(struct pages *p);
  * time: of the trace; name: of the mark, or "". */
 void pages_take(struct pages *p, struct mt_writer *w, const struct regions *regions,
                 const struct ring_header *ring, uint64_t time, const char *reason, const char *name);
-/* The same in two steps: read what must not change meanwhile, for which the program waits; and the rest, while it goes on. */
+/* The same in three steps: read what must not change meanwhile, for which the program waits; read the rest, while it goes on;
+ * and write what was seen, when the regions are known. */
 void pages_begin(struct pages *p);
-void pages_end(struct pages *p, struct mt_writer *w, const struct regions *regions,
-               const struct ring_header *ring, uint64_t time, const char *reason, const char *name);
+void pages_read_rest(struct pages *p);
+void pages_write(struct pages *p, struct mt_writer *w, const struct regions *regions,
+                 const struct ring_header *ring, uint64_t time, const char *reason, const char *name);
 /* What could not be read at some look, and why; NULL = nothing. */
 const char *pages_problem(const struct pages *p);
 void pages_free(struct pages *p);

@@ -223,7 +223,8 @@ static void a_look_is_of_its_first_step(void **state)
     pages_begin(p);
     at[5 * PAGE] = 1;
     munmap(gone - PAGE, 6 * PAGE);
-    pages_end(p, t.writer, &none, &s_ring, 1, "mark", "");
+    pages_read_rest(p);
+    pages_write(p, t.writer, &none, &s_ring, 1, "mark", "");
     read_back(&t);
     static const uint8_t runs[] = {2 << 4, 1 << 4 | 9, 7 << 4};
     const struct mt_mapping *m = mapping_at(&t, at), *other = mapping_at(&t, gone);
