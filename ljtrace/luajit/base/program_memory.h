@@ -12,7 +12,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { PROGRAM_PAGE_BITS = 12, PROGRAM_PAGES = 1024, PROGRAM_TURN_BITS = 12 };
+enum { PROGRAM_PAGE_BITS = 12, PROGRAM_PAGES = 512, PROGRAM_TURN_BITS = 12 };
 
 /* A cache of readable pages (program_page_entry), indexed by the low bits of their numbers; 0 = none. */
 extern uint64_t program_pages[PROGRAM_PAGES];
