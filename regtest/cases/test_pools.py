@@ -5,11 +5,19 @@
 SPDX-License-Identifier: GPL-2.0-or-later
 """
 import json
+import shutil
+import signal
+import sys
+import tempfile
 from pathlib import Path
 
 import pytest
 
-from support import NATIVE, Trace, good, natively, run, steve
+from support import NATIVE, SOURCE, Done, Trace, collectors_of, good, native, natively, run, started, steve, wait_for
+
+sys.path.insert(0, str(SOURCE / "regtest/programs"))
+from servers import HTTP, SERVERS  # noqa: E402
+from serving import Place, prepare  # noqa: E402
 
 POOLED = NATIVE / "pooled"
 OWN = [
@@ -107,6 +115,38 @@ def test_apr(tmp_path: Path) -> None:
     assert found["of_connection"] == (500, 500 * 11, 100 * 11)
     assert found["of_request"] == (50 * 51, 50 * (50 * 200 + 3001), 10 * 3001)
     assert is_sound(trace)
+
+
+def test_nginx(tmp_path: Path) -> None:
+    """Debian's has no symbols but those it exports. Each request and each connection has a pool, which ends with it."""
+    if not shutil.which("nginx"):
+        pytest.skip("nginx is not installed")
+    (server,) = (each for each in SERVERS if each.name == "nginx")
+    found = {}
+    for connections in (10, 20):
+        path = tmp_path / f"{connections}.ljt"
+        with tempfile.TemporaryDirectory(prefix="lj-", dir="/tmp") as short:
+            place = Place(server, prepare(server, tmp_path / f"{connections}"), Path(short) / "s")
+            with started([*native(path, "--pool-fn=nginx"), *place.words(server.argv)], cwd=place.here) as process:
+                wait_for(lambda: (place.here / "socket").exists() or process.poll() is not None, "it listens")
+                for _ in range(connections):  # with three requests each
+                    assert place.client([*HTTP, *["http://x/index.html"] * 3]).text == "hello\n" * 3
+                process.send_signal(signal.SIGQUIT)
+                assert process.wait() == 0
+            wait_for(lambda: not collectors_of(path), "the traces are complete")
+        (worker,) = (Trace(each, Done(0, b"", b"")) for each in tmp_path.glob(f"{connections}.*.ljt"))
+        found[connections] = pools(worker)
+        assert is_sound(worker) and is_sound(Trace(path, Done(0, b"", b"")))
+        assert "ngx_palloc" in steve("sites", worker.path).text
+    for name, few in found[10].items():
+        many = found[20][name]
+        if name == "ngx_event_accept":
+            assert few[0] >= 10 and many[:2] == (2 * few[0], 2 * few[1]) and few[2] == many[2] == 0
+        elif name == "ngx_init_cycle":  # the pool of the configuration
+            assert few == many and few[0] > 100 and few[2] == 0
+        elif name != "C heap":  # of ngx_http_alloc_request, which is static
+            assert few[0] >= 30 and many[:2] == (2 * few[0], 2 * few[1]) and few[2] == many[2] == 0
+    assert len(found[10]) == 4, found[10]
 
 
 def test_copies_of_the_compiler_are_reported(tmp_path: Path) -> None:
