@@ -139,6 +139,19 @@ static Bool parse_hooked(const HChar *arg)
     return False;
 }
 
+/* An option of the recorder at native speed. */
+static Bool is_native(const HChar *arg)
+{
+    static const HChar *const names[] = {"--pool-fn",   "--pages",  "--pages-signal",
+                                         "--when-full", "--sample", "--existing-blocks"};
+    for (UInt i = 0; i < sizeof names / sizeof *names; i++) {
+        const SizeT n = VG_(strlen)(names[i]);
+        if (VG_(strncmp)(arg, names[i], n) == 0 && (arg[n] == '=' || !arg[n]))
+            return True;
+    }
+    return False;
+}
+
 static Bool process_option(const HChar *arg)
 {
     const HChar *text;
@@ -191,6 +204,10 @@ static Bool process_option(const HChar *arg)
     } else if VG_BOOL_CLO (arg, "--check-ir", lt_options.check_ir) {
     } else if VG_BOOL_CLO (arg, "--successor", lt_options.successor) {
     } else if VG_BOOL_CLO (arg, "--text", lt_options.text) {
+    } else if (is_native(arg)) {
+        VG_(fmsg_bad_option)
+        (arg, "ljtrace run or ljtrace attach, which record at native speed, have this option; the tool has "
+              "not\n");
     } else
         return parse_hooked(arg) || VG_(replacement_malloc_process_cmd_line_option)(arg);
     return True;
