@@ -66,8 +66,11 @@ struct feed_pools {
     struct pool *pools;
     uint32_t count, pool_room;
     struct map pool_of; /* address of a pool -> its index */
-    struct map heap_of; /* code address of the call that makes pools -> their heap */
-    uint32_t places;
+    struct map heap_of; /* hash of the call that makes pools and their name -> their heap */
+    uint32_t heaps;
+    struct map name_of; /* hash of a name -> its number */
+    char **names;       /* [name_count]; 0 = no name */
+    uint32_t name_count;
 };
 
 struct feed {

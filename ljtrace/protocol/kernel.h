@@ -35,6 +35,20 @@ static inline bool kernel_can_read(uint64_t address)
            -EINVAL;
 }
 
+/* The length of a text of the program, as far as it can be read: at most `most`. */
+static inline uint64_t kernel_text_length(const char *text, uint64_t most)
+{
+    uint64_t n = 0;
+    for (; n < most; n++) {
+        const uint64_t at = (uint64_t)(text + n);
+        if ((n == 0 || at % KERNEL_PAGE == 0) && !kernel_can_read(at))
+            break;
+        if (!text[n])
+            break;
+    }
+    return n;
+}
+
 /* Read the beginning of a file as text, with a zero at its end. Returns its length; 0 also if it cannot be read. */
 static inline size_t kernel_read_text(const char *path, char *to, size_t room)
 {

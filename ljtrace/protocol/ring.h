@@ -53,7 +53,7 @@ enum raw_type {
 /* Space at a slab's end that is kept free: the most that a superblock or a record may write between two
  * checks. */
 #define RING_MARGIN_BYTES (64u << 10)
-#define RING_HEADER_BYTES 4096
+#define RING_HEADER_BYTES 8192
 #define RING_PROBLEM_BYTES 1024
 #define RING_BYTES (RING_HEADER_BYTES + (uint64_t)RING_SLABS * RING_SLAB_BYTES)
 

@@ -144,9 +144,112 @@ static void pools_may_have_many_blocks(void **state)
     read_back(s);
 }
 
+/* It is not itself the pool: the pool remains what it was. */
+static void the_first_block_may_have_the_address_of_the_pool(void **state)
+{
+    struct session *s = *state;
+    put_pool(s, POOL_MAKE, 0x1000, 0, 0, 0, 0x8000);
+    put_pool(s, POOL_MAKE, 0x2000, 0, 0x1000, 0, 0x8000);
+    put_pool(s, POOL_ALLOC, 0x1000, 0, 0x1000, 16, 0x9000);
+    put_pool(s, POOL_ALLOC, 0x1000, 0, 0x1010, 16, 0x9000);
+    put_pool(s, POOL_ALLOC, 0x2000, 0, 0x2000, 16, 0x9000);
+    put_pool(s, POOL_RESIZE, 0x1000, 0x1000, 0x1020, 16, 0x9000);
+    put_pool(s, POOL_ALLOC, 0x1000, 0, 0x1000, 16, 0x9000);
+    put_pool(s, POOL_FREE, 0x1000, 0x1000, 0, 0, 0x9000);
+    put_pool(s, POOL_ALLOC, 0x1000, 0, 0x1030, 16, 0x9000);
+    put_pool(s, POOL_END, 0x1000, 0, 0, 0, 0x9000);
+    read_back(s);
+    assert_int_equal(s->events, 12);
+    assert_int_equal(live_blocks(s), 0);
+    for (size_t i = 0; i < s->events; i++)
+        assert_int_equal(s->event[i].heap, s->event[0].heap);
+    assert_event(s, 7, MT_NEW, 5, 0x1030);
+}
+
+static void put_name(struct session *s, uint64_t addr, const char *name)
+{
+    uint64_t words[2 + 4] = {addr, strlen(name)};
+    strncpy((char *)(words + 2), name, 4 * sizeof(uint64_t));
+    put_record(s, raw_heap_header(RAW_POOL_NAME, 0, 0, 0, 2 + (uint32_t)(strlen(name) + 7) / 8), words);
+}
+
+/* As of talloc: what is in a block ends with it, stays in it when it is resized, and may be moved to another. */
+static void a_block_may_be_a_pool(void **state)
+{
+    struct session *s = *state;
+    put_pool(s, POOL_ALLOC, 0, 0, 0x1000, 16, 0x8000);
+    put_name(s, 0x1000, "outer");
+    put_pool(s, POOL_ALLOC, 0x1000, 0, 0x2000, 16, 0x8100);
+    put_pool(s, POOL_ALLOC, 0x2000, 0, 0x3000, 16, 0x8200);
+    put_pool(s, POOL_RESIZE, 0x99, 0x2000, 0x4000, 32, 0x8300); /* it is in 0x1000, whatever it says */
+    put_pool(s, POOL_ALLOC, 0x2000, 0, 0x5000, 16, 0x8200);     /* another pool, of which nobody knows */
+    put_pool(s, POOL_ALLOC, 0x1000, 0, 0x6000, 16, 0x8100);
+    put_pool(s, POOL_ALLOC, 0x6000, 0, 0x7000, 16, 0x8100);
+    put_pool(s, POOL_MOVE, 0x5000, 0, 0x6000, 0, 0x8100);
+    put_pool(s, POOL_FREE, 0, 0x4000, 0, 0, 0x8400);
+    put_pool(s, POOL_FREE, 0, 0x1000, 0, 0, 0x8400);
+    read_back(s);
+    assert_int_equal(live_blocks(s), 3);
+    const uint64_t ended[] = {0x2000, 0x4000, 0x3000, 0x1000};
+    uint32_t ends = 0;
+    for (size_t i = 0; i < s->events; i++)
+        if (s->event[i].kind == MT_FREE)
+            assert_int_equal(s->event[i].addr, ended[ends++]);
+    assert_int_equal(ends, 4);
+    assert_int_equal(s->event[1].heap, s->event[4].heap); /* before and after the resize */
+    assert_int_not_equal(s->event[1].heap, s->event[2].heap);
+}
+
+/* A pool within another ends with it. They may be moved, and what says that they are within one another ends. */
+static void pools_within_pools_end(void **state)
+{
+    struct session *s = *state;
+    put_pool(s, POOL_MAKE, 0x10, 0, 0, 0, 0x8000);
+    put_pool(s, POOL_MAKE, 0x20, 0, 0x10, 0, 0x8000);
+    put_pool(s, POOL_MAKE, 0x30, 0, 0x20, 0, 0x8000);
+    put_pool(s, POOL_MAKE, 0x40, 0, 0x10, 0, 0x8000);
+    for (uint64_t pool = 0x10; pool <= 0x40; pool += 0x10)
+        put_pool(s, POOL_ALLOC, pool, 0, pool << 8, 16, 0x9000);
+    put_pool(s, POOL_MOVE, 0, 0, 0x40, 0, 0x9000);
+    put_pool(s, POOL_MOVE, 0x30, 0, 0x30, 0, 0x9000); /* into itself: into nothing */
+    put_pool(s, POOL_CLEAR, 0x10, 0, 0, 0, 0x9000);
+    put_pool(s, POOL_MAKE, 0x20, 0, 0x10, 0, 0x8000);
+    put_pool(s, POOL_MAKE, 0x50, 0, 0x20, 0, 0x8000);
+    put_pool(s, POOL_MOVE, 0x50, 0, 0x20, 0, 0x9000); /* each in the other */
+    put_pool(s, POOL_ALLOC, 0x50, 0, 0x5000, 16, 0x9000);
+    put_pool(s, POOL_END, 0x20, 0, 0, 0, 0x9000);
+    read_back(s);
+    assert_int_equal(live_blocks(s), 2); /* of 0x30 and 0x40 */
+    assert_int_equal(s->events, 5 + 3);
+}
+
+/* A name more is a heap more; but a program may make names without an end. */
+static void pools_have_names(void **state)
+{
+    struct session *s = *state;
+    char name[20];
+    for (uint64_t i = 0; i < 3000; i++) {
+        snprintf(name, sizeof name, "request %d", (int)i);
+        put_pool(s, POOL_MAKE, 0x10, 0, 0, 0, 0x8000);
+        put_name(s, 0x10, name);
+        put_pool(s, POOL_ALLOC, 0x10, 0, 0x1000, 16, 0x9000);
+        assert_null(feed_slab(s->feed, s->slab, s->used));
+        s->used = 0;
+    }
+    read_back(s);
+    assert_in_range(mt_count_heaps(s->reader), 2000, 2002);
+}
+
 static void nonsense_of_pools_is_refused(void **state)
 {
     struct session *s = *state;
+    put_pool(s, POOL_NAME, 0x10, 0, 0, 0, 0x8000);
+    assert_non_null(feed_slab(s->feed, s->slab, s->used));
+    s->used = 0;
+    put_name(s, 0x77, "of nothing");
+    put_name(s, 0, "");
+    put_pool(s, POOL_MOVE, 0, 0, 0, 0, 0);
+    put_pool(s, POOL_RESIZE, 0x77, 0, 0x100, 8, 0);
     put_pool(s, POOL_WHATS, 0x10, 0, 0, 0, 0x8000);
     assert_non_null(feed_slab(s->feed, s->slab, s->used));
     s->used = 0;
@@ -163,6 +266,10 @@ int main(void)
         cmocka_unit_test_setup_teardown(an_end_that_does_not_come_is_a_problem, setup, teardown),
         cmocka_unit_test_setup_teardown(blocks_end_with_their_pool, setup, teardown),
         cmocka_unit_test_setup_teardown(pools_may_have_many_blocks, setup, teardown),
+        cmocka_unit_test_setup_teardown(the_first_block_may_have_the_address_of_the_pool, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_block_may_be_a_pool, setup, teardown),
+        cmocka_unit_test_setup_teardown(pools_within_pools_end, setup, teardown),
+        cmocka_unit_test_setup_teardown(pools_have_names, setup, teardown),
         cmocka_unit_test_setup_teardown(nonsense_of_pools_is_refused, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -526,7 +526,7 @@ static void search_object(const struct link_map *object, bool is_first, bool is_
     s_kinds_differ = false;
     search_exported(&search);
     if (native_process.patches)
-        file_symbols_each(object, path, see_symbol, &search);
+        file_symbols_each(object, path, FILE_FUNCTIONS, see_symbol, &search);
     if (is_first && is_own_namespace)
         put_allocator();
     search.has_others = !search.is_language && !(is_own_namespace && is_complete());

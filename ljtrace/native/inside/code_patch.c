@@ -238,14 +238,14 @@ static uint32_t write_guard(uint8_t *slot)
     return at + 6;
 }
 
-/* In a slot: the guard, `mov p, %r8` and a jump to the wrapper; then, at ENTRY, the moved instructions and a jump to those
+/* In a slot: the guard, `mov p, %r8` (or %r11) and a jump to the wrapper; then, at ENTRY, the moved instructions and a jump to those
  * that follow them. */
 static bool write_slot(uint8_t *slot, const struct moved *m, const struct code_patch *p, void *wrapper)
 {
     if (!protect(slot, SLOT, PROT_READ | PROT_WRITE | PROT_EXEC))
         return false;
     const uint32_t guard = p->always ? 0 : write_guard(slot);
-    const uint32_t load = write_load(slot + guard, 0x49, 0xb8, p);
+    const uint32_t load = write_load(slot + guard, 0x49, p->in_r11 ? 0xbb : 0xb8, p);
     write_jump(slot + guard + load, wrapper);
     memcpy(slot + ENTRY, m->code, m->bytes);
     write_jump(slot + ENTRY + m->bytes, m->from + m->taken);

@@ -3,20 +3,24 @@
  * SPDX-License-Identifier: GPL-2.0-or-later
  *
  * The functions are patched (code_patch.h). What they allocate themselves, as raw material, is recorded as for any caller. Of
- * functions that allocate, resize or free a block, only the outermost call of a thread is recorded, since one may be made of
- * another. Each call that clears or ends a pool is recorded, before it does so: the functions of a library call one another
- * for the pools within a pool. Which blocks end then, the collector knows (ljtrace/collector/feed_pool.c).
+ * functions that allocate or resize a block, only the outermost call of a thread is recorded, since one may be made of another,
+ * and of free. Each other call that frees a block, or clears or ends a pool, is recorded before it does so: the functions of a
+ * library call one another for what is within a pool. Which blocks end then, the collector knows
+ * (ljtrace/collector/feed_pool.c).
  */
 #define _GNU_SOURCE
 #include "ljtrace/native/inside/pool_patch.h"
 #include "ljtrace/native/inside/code_patch.h"
 #include "ljtrace/native/inside/events.h"
 #include "ljtrace/native/inside/host/symbols.h"
+#include "ljtrace/protocol/kernel.h"
 #include "ljtrace/protocol/pool_functions.h"
 
+#include <errno.h>
 #include <string.h>
 
 enum { MOST_PATCHED = 256, NEAR = 64 << 10 /* bytes of stack between a function and one that it calls */ };
+#define LONGEST_TEXT (1ULL << 32)
 
 /* A patched function; patch comes first. */
 struct pooled {
@@ -24,8 +28,11 @@ struct pooled {
     struct pool_function does;
     char name[POOL_NAME_MOST + 1];
     const struct link_map *object;
-    uint32_t wanted; /* index + 1 in s_wanted; 0 = not by this recording */
+    const uint64_t *variable; /* that points to the pool */
+    uint32_t wanted;          /* index + 1 in s_wanted; 0 = not by this recording */
 };
+
+#define NO_VARIABLE "its object has no such variable, or it is one of each thread"
 
 /* What this recording asks for. */
 struct wanted {
@@ -45,7 +52,12 @@ NATIVE_THREAD_LOCAL struct {
 struct saved {
     uint64_t rbp, return_address;
 };
-typedef uint64_t any_function(uint64_t a, uint64_t b, uint64_t c, uint64_t d);
+typedef uint64_t any_function(uint64_t a, uint64_t b, uint64_t c, uint64_t d, uint64_t e, uint64_t f);
+
+static uint64_t call_original(const struct pooled *p, const uint64_t *a)
+{
+    return ((any_function *)p->patch.original)(a[0], a[1], a[2], a[3], a[4], a[5]);
+}
 
 /* -- calls -- */
 
@@ -72,57 +84,100 @@ static uint64_t argument(const struct pooled *p, const uint64_t *a, enum pool_ar
     return p->does.at[which] < 0 ? 0 : a[p->does.at[which]];
 }
 
-static uint64_t size_of(const struct pooled *p, const uint64_t *a)
+static uint64_t pool_of(const struct pooled *p, const uint64_t *a)
 {
+    return p->variable ? *p->variable : argument(p, a, POOL_ARG_POOL);
+}
+
+static uint64_t size_of(const struct pooled *p, const uint64_t *a, uint64_t block)
+{
+    if (p->does.is_text)
+        return kernel_text_length((const char *)block, LONGEST_TEXT) + 1;
     return argument(p, a, POOL_ARG_SIZE) *
            (p->does.at[POOL_ARG_COUNT] < 0 ? 1 : argument(p, a, POOL_ARG_COUNT));
 }
 
-static uint64_t outermost(const struct pooled *p, const uint64_t *a, const struct saved *s)
+/* The block or the pool at this address has the name that the function was given. */
+static void record_name(const struct pooled *p, const uint64_t *a, uint64_t addr, const struct saved *s)
 {
-    any_function *original = (any_function *)p->patch.original;
-    const uint64_t pool = argument(p, a, POOL_ARG_POOL), block = argument(p, a, POOL_ARG_BLOCK);
-    if (p->does.what == POOL_FREE)
-        record(p, pool, block, 0, 0, s);
-    const uint64_t result = original(a[0], a[1], a[2], a[3]);
-    if (result && p->does.what == POOL_ALLOC)
-        record(p, pool, 0, result, size_of(p, a), s);
-    else if (result && p->does.what == POOL_RESIZE)
-        record(p, pool, block, result, size_of(p, a), s);
+    const char *text = (const char *)argument(p, a, POOL_ARG_NAME);
+    const uint32_t n = text && addr ? (uint32_t)kernel_text_length(text, POOL_TEXT_MOST) : 0;
+    const int error = errno;
+    if (n && native_is_on() && native_enter((uint64_t)s)) {
+        if (!native_ring_drops(RING_LOST_OTHER))
+            NATIVE_PUT(pool_name, .addr = addr, .name = {text, n});
+        native_leave();
+    }
+    errno = error;
+}
+
+static uint64_t make_block(const struct pooled *p, const uint64_t *a, const struct saved *s)
+{
+    const uint64_t pool = pool_of(p, a), old = argument(p, a, POOL_ARG_BLOCK), result = call_original(p, a);
+    if (result) {
+        record(p, pool, old, result, size_of(p, a, result), s);
+        record_name(p, a, result, s);
+    }
     return result;
 }
 
 static uint64_t make_pool(const struct pooled *p, const uint64_t *a, const struct saved *s)
 {
-    any_function *original = (any_function *)p->patch.original;
-    const uint64_t out = argument(p, a, POOL_ARG_OUT), result = original(a[0], a[1], a[2], a[3]);
-    record(p, out ? *(const uint64_t *)out : result, 0, 0, 0, s);
+    const uint64_t out = argument(p, a, POOL_ARG_OUT), parent = argument(p, a, POOL_ARG_PARENT),
+                   result = call_original(p, a), pool = out ? *(const uint64_t *)out : result;
+    if (pool) {
+        record(p, pool, 0, parent, 0, s);
+        record_name(p, a, pool, s);
+    }
     return result;
 }
 
-__attribute__((used)) static uint64_t on_pool_call(uint64_t a, uint64_t b, uint64_t c, uint64_t d,
-                                                   const struct pooled *p, const struct saved *s)
+static uint64_t move(const struct pooled *p, const uint64_t *a, const struct saved *s)
 {
-    any_function *original = (any_function *)p->patch.original;
-    const uint64_t arguments[] = {a, b, c, d}, sp = (uint64_t)&s->return_address;
+    const uint64_t pool = pool_of(p, a), block = argument(p, a, POOL_ARG_BLOCK);
+    if (block)
+        record(p, pool, 0, block, 0, s);
+    const uint64_t result = call_original(p, a);
+    if (p->does.at[POOL_ARG_BLOCK] < 0 && result)
+        record(p, pool, 0, result, 0, s);
+    return result;
+}
+
+/* Functions that are recorded before they do it. */
+static void announce(const struct pooled *p, const uint64_t *a, const struct saved *s)
+{
+    const bool is_inside = is_inner((uint64_t)&s->return_address);
+    if (p->does.what == POOL_NAME)
+        record_name(p, a, argument(p, a, POOL_ARG_BLOCK), s);
+    else if (p->does.what != POOL_FREE)
+        record(p, pool_of(p, a), 0, 0, 0, s);
+    else if (!is_inside)
+        record(p, 0, argument(p, a, POOL_ARG_BLOCK), 0, 0, s);
+}
+
+/* a: the six arguments. */
+__attribute__((used)) static uint64_t on_pool_call(const uint64_t *a, const struct pooled *p,
+                                                   const struct saved *s)
+{
+    const uint64_t sp = (uint64_t)&s->return_address;
     if (!native_is_on() || !p->wanted)
-        return original(a, b, c, d);
+        return call_original(p, a);
     if (p->does.what == POOL_MAKE)
-        return make_pool(p, arguments, s);
-    if (p->does.what == POOL_CLEAR || p->does.what == POOL_END) {
-        record(p, argument(p, arguments, POOL_ARG_POOL), 0, 0, 0, s);
-        return original(a, b, c, d);
-    }
-    if (is_inner(sp))
-        return original(a, b, c, d);
+        return make_pool(p, a, s);
+    if (p->does.what == POOL_MOVE)
+        return move(p, a, s);
+    if (p->does.what != POOL_ALLOC && p->does.what != POOL_RESIZE)
+        announce(p, a, s);
+    if ((p->does.what != POOL_ALLOC && p->does.what != POOL_RESIZE) || is_inner(sp))
+        return call_original(p, a);
     t_outermost.back_to = s->return_address;
     t_outermost.sp = sp;
-    const uint64_t result = outermost(p, arguments, s);
+    const uint64_t result = make_block(p, a, s);
     t_outermost.sp = 0;
     return result;
 }
 
-/* As in alloc_patch.c. */
+/* As in alloc_patch.c, but the arguments are passed in memory. */
 __attribute__((naked, used)) static void pool_entry(void)
 {
     __asm__("push %rbp\n"
@@ -130,7 +185,15 @@ __attribute__((naked, used)) static void pool_entry(void)
             ".cfi_rel_offset %rbp, 0\n"
             "mov %rsp, %rbp\n"
             ".cfi_def_cfa_register %rbp\n"
-            "mov %rsp, %r9\n"
+            "push %r9\n"
+            "push %r8\n"
+            "push %rcx\n"
+            "push %rdx\n"
+            "push %rsi\n"
+            "push %rdi\n"
+            "mov %rsp, %rdi\n"
+            "mov %r11, %rsi\n"
+            "mov %rbp, %rdx\n"
             "and $-16, %rsp\n"
             "call on_pool_call\n"
             "mov %rbp, %rsp\n"
@@ -172,6 +235,37 @@ static void report(const struct pool_function *f, const char *why)
     native_problem(text);
 }
 
+/* -- variables -- */
+
+struct variable {
+    const struct link_map *object;
+    const char *name; /* NULL = it was found */
+    uint64_t address;
+};
+
+static void see_variable(const struct file_symbol *s, void *any)
+{
+    struct variable *v = any;
+    if (v->name && strcmp(s->name, v->name) == 0)
+        *v = (struct variable){.address = s->address};
+}
+
+/* Find the variable that points to the pool, in the object of the function. Returns false if it has none of this name. */
+static bool find_variable(struct pooled *p)
+{
+    char name[POOL_NAME_MOST + 1];
+    p->variable = NULL;
+    if (!p->does.variable)
+        return true;
+    *(char *)mempcpy(name, p->does.variable, p->does.variable_bytes) = 0;
+    struct variable v = {p->object, name, host_symbol_variable(p->object, name)};
+    if (!v.address)
+        file_symbols_each(p->object, *p->object->l_name ? p->object->l_name : "/proc/self/exe",
+                          FILE_VARIABLES, see_variable, &v);
+    p->variable = (const uint64_t *)v.address;
+    return v.address && v.address % sizeof(uint64_t) == 0 && kernel_can_read(v.address);
+}
+
 static void patch(const struct search *search, struct wanted *w, uint64_t address, uint64_t size)
 {
     struct pooled *p = is_patched(address) ? NULL : new_patched();
@@ -182,13 +276,15 @@ static void patch(const struct search *search, struct wanted *w, uint64_t addres
         report(&w->function, "there are too many");
         return;
     }
-    *p = (struct pooled){
-        .patch = {.function = (void *)address, .size = (uint32_t)size, .is_shared = search->is_shared},
-        .does = w->function,
-        .object = search->object,
-        .wanted = (uint32_t)(w - s_wanted) + 1};
+    *p = (struct pooled){.patch = {.function = (void *)address,
+                                   .size = (uint32_t)size,
+                                   .is_shared = search->is_shared,
+                                   .in_r11 = true},
+                         .does = w->function,
+                         .object = search->object,
+                         .wanted = (uint32_t)(w - s_wanted) + 1};
     memcpy(p->name, w->function.name, w->function.name_bytes);
-    const char *why = code_patch(&p->patch, (void *)pool_entry);
+    const char *why = find_variable(p) ? code_patch(&p->patch, (void *)pool_entry) : NO_VARIABLE;
     if (!why)
         return;
     p->patch.function = NULL;
@@ -235,7 +331,7 @@ void pool_patch_object(const struct link_map *object, const char *path, bool is_
         if (symbol)
             patch(&search, &s_wanted[i], object->l_addr + symbol->st_value, symbol->st_size);
     }
-    file_symbols_each(object, path, see_symbol, &search);
+    file_symbols_each(object, path, FILE_FUNCTIONS, see_symbol, &search);
 }
 
 /* -- from outside -- */
@@ -249,8 +345,11 @@ static void want_again(void)
         for (uint32_t k = 0; p->patch.function && k < s_wanted_count; k++)
             if (has_name(&s_wanted[k].function, p->name, strlen(p->name))) {
                 p->does = s_wanted[k].function;
-                p->wanted = k + 1;
                 s_wanted[k].is_found = true;
+                if (find_variable(p))
+                    p->wanted = k + 1;
+                else
+                    report(&p->does, NO_VARIABLE);
             }
     }
 }
@@ -281,7 +380,7 @@ void pool_patch_forget(bool (*is_loaded)(const struct link_map *object))
 void pool_patch_end(void)
 {
     for (uint32_t i = 0; i < s_wanted_count; i++)
-        if (!s_wanted[i].is_found)
+        if (!s_wanted[i].is_found && !s_wanted[i].function.is_optional)
             report(&s_wanted[i].function,
                    "no function of this name has a symbol in the program or its libraries");
 }

@@ -22,27 +22,13 @@ NATIVE_PUBLIC void ljtrace_script_switch(int on);
 NATIVE_PUBLIC void ljtrace_script_mark(const char *name);
 NATIVE_PUBLIC void ljtrace_script_snapshot(const char *name);
 
-/* The length of a text, as far as it can be read. */
-static uint32_t length_of(const char *text)
-{
-    uint32_t n = 0;
-    for (; n < MOST; n++) {
-        const uint64_t at = (uint64_t)(text + n);
-        if ((n == 0 || at % KERNEL_PAGE == 0) && !kernel_can_read(at))
-            break;
-        if (!text[n])
-            break;
-    }
-    return n;
-}
-
 void ljtrace_native_mark(const char *name)
 {
     const int error = errno;
     lua_states_settle();
     if (native_is_on() && native_enter((uint64_t)__builtin_frame_address(0))) {
         native_name_thread();
-        const uint32_t n = length_of(name);
+        const uint32_t n = (uint32_t)kernel_text_length(name, MOST);
         NATIVE_PUT(mark, .instructions = native_now(), .name = {name, n});
         maps_look(name, n);
         native_leave();
@@ -71,7 +57,7 @@ void ljtrace_native_snapshot(const char *name)
     const char *wrong = NULL;
     const int error = errno;
     if (native_is_on() && native_enter((uint64_t)__builtin_frame_address(0))) {
-        const uint32_t n = length_of(name);
+        const uint32_t n = (uint32_t)kernel_text_length(name, MOST);
         memcpy(copy, name, n);
         copy[n] = 0;
         native_name_thread();

@@ -136,14 +136,14 @@ static const char *add_pool(struct recording *r, const char *text)
         if (strcmp(text, pool_libraries[i].name) == 0)
             known = pool_libraries[i].functions;
     if (!known && (strchr(text, ';') || !pool_read(text, (uint32_t)strlen(text), &f)))
-        return "--pool-fn takes apr, nginx, or NAME:WHAT or NAME:WHAT:ARGUMENTS: WHAT is make, alloc, "
-               "resize, free, "
-               "clear or end; ARGUMENTS are pool, block, size, count, out or _, with a comma between, four "
-               "at most";
+        return "--pool-fn takes apr, nginx, talloc, postgres, or NAME:WHAT or NAME:WHAT:ARGUMENTS: WHAT is "
+               "make, alloc, resize, free, clear, end, move or name; ARGUMENTS are pool, block, size, "
+               "count, out, parent, name or _, with a comma between, six at most, and pool=VARIABLE or "
+               "size=text";
     if (strlen(known ? known : text) + 2 > sizeof r->pools - (size_t)(end - r->pools))
         return "--pool-fn names too many functions";
     stpcpy(stpcpy(end, known ? known : text), known ? "" : ";");
-    return pool_list_is_valid(r->pools) ? NULL : "--pool-fn names too many functions; 32 are possible";
+    return pool_list_is_valid(r->pools) ? NULL : "--pool-fn names too many functions; 64 are possible";
 }
 
 void launcher_defaults(struct launcher *l)

@@ -40,8 +40,8 @@ enum { LAUNCHER_FAILED = 125 };
     "  --alloc-prefix=PREFIX  record PREFIXmalloc, PREFIXfree and their relatives, too, which an\n"          \
     "                     allocator in the program or a library has; can be repeated\n"                      \
     "  --pool-fn=NAME:WHAT[:ARGS]  record the blocks of pools: the function NAME does WHAT, which is\n"      \
-    "                     make, alloc, resize, free, clear or end; or --pool-fn=apr or nginx: those of\n"    \
-    "                     this library; can be repeated\n"                                                   \
+    "                     make, alloc, resize, free, clear, end, move or name; or --pool-fn=apr, nginx,\n"   \
+    "                     talloc or postgres: those of this library or program; can be repeated\n"           \
     "  --when-full=wait|drop  what the program does while the recorder cannot write as fast as it\n"         \
     "                     allocates: wait, or go on unrecorded; steve then says what is missing (wait)\n"    \
     "  --sample[=SIZE]    record a sample: of each SIZE bytes that are allocated, one on average\n"          \

@@ -40,10 +40,10 @@ static struct tables tables_of(const struct link_map *object)
     return t;
 }
 
-static int is_exported(const struct tables *t, uint32_t i, const char *name)
+static int is_exported(const struct tables *t, uint32_t i, uint32_t type, const char *name)
 {
     const ElfW(Sym) *s = &t->symbol[i];
-    return s->st_shndx != SHN_UNDEF && ELF64_ST_TYPE(s->st_info) == STT_FUNC &&
+    return s->st_shndx != SHN_UNDEF && ELF64_ST_TYPE(s->st_info) == type &&
            strcmp(t->text + s->st_name, name) == 0;
 }
 
@@ -56,7 +56,7 @@ static uint32_t gnu_hash_of(const char *name)
 }
 
 /* Index of the symbol; 0 = there is none. */
-static uint32_t by_gnu_hash(const struct tables *t, const char *name)
+static uint32_t by_gnu_hash(const struct tables *t, uint32_t type, const char *name)
 {
     const uint32_t buckets = t->gnu_hash[0], first = t->gnu_hash[1], words = t->gnu_hash[2],
                    h = gnu_hash_of(name);
@@ -65,7 +65,7 @@ static uint32_t by_gnu_hash(const struct tables *t, const char *name)
     if (i < first)
         return 0;
     for (;; i++) {
-        if ((chain[i - first] | 1) == (h | 1) && is_exported(t, i, name))
+        if ((chain[i - first] | 1) == (h | 1) && is_exported(t, i, type, name))
             return i;
         if (chain[i - first] & 1)
             return 0;
@@ -73,21 +73,32 @@ static uint32_t by_gnu_hash(const struct tables *t, const char *name)
 }
 
 /* The table's second word is the number of symbols. */
-static uint32_t by_hash(const struct tables *t, const char *name)
+static uint32_t by_hash(const struct tables *t, uint32_t type, const char *name)
 {
     for (uint32_t i = 1; i < t->hash[1]; i++)
-        if (is_exported(t, i, name))
+        if (is_exported(t, i, type, name))
             return i;
     return 0;
 }
 
-const ElfW(Sym) * host_symbol_entry(const struct link_map *object, const char *name)
+static const ElfW(Sym) * exported(const struct link_map *object, uint32_t type, const char *name)
 {
     const struct tables t = tables_of(object);
     if (!t.symbol || !t.text || (!t.gnu_hash && !t.hash))
         return NULL;
-    const uint32_t i = t.gnu_hash ? by_gnu_hash(&t, name) : by_hash(&t, name);
+    const uint32_t i = t.gnu_hash ? by_gnu_hash(&t, type, name) : by_hash(&t, type, name);
     return i ? &t.symbol[i] : NULL;
+}
+
+const ElfW(Sym) * host_symbol_entry(const struct link_map *object, const char *name)
+{
+    return exported(object, STT_FUNC, name);
+}
+
+uint64_t host_symbol_variable(const struct link_map *object, const char *name)
+{
+    const ElfW(Sym) *s = exported(object, STT_OBJECT, name);
+    return s ? object->l_addr + s->st_value : 0;
 }
 
 void *host_symbol(const struct link_map *object, const char *name)
@@ -177,18 +188,18 @@ static bool is_same_code(const struct file *f, uint64_t value)
     return false;
 }
 
-static bool is_function(const Elf64_Sym *s, uint64_t names)
+static bool is_of_kind(const Elf64_Sym *s, enum file_symbol_kind kind, uint64_t names)
 {
-    return ELF64_ST_TYPE(s->st_info) == STT_FUNC && s->st_shndx != SHN_UNDEF && s->st_value &&
-           s->st_name < names;
+    return ELF64_ST_TYPE(s->st_info) == (kind == FILE_FUNCTIONS ? STT_FUNC : STT_OBJECT) &&
+           s->st_shndx != SHN_UNDEF && s->st_value && s->st_name < names;
 }
 
 static void see_all(const struct file *f, const Elf64_Sym *symbol, uint64_t count, const char *names,
-                    uint64_t name_bytes, file_symbol_seen *see, void *any)
+                    uint64_t name_bytes, enum file_symbol_kind kind, file_symbol_seen *see, void *any)
 {
     for (uint64_t i = 0; i < count; i++) {
         const Elf64_Sym *s = &symbol[i];
-        if (!is_function(s, name_bytes))
+        if (!is_of_kind(s, kind, name_bytes))
             continue;
         const struct file_symbol seen = {names + s->st_name, f->object->l_addr + s->st_value, s->st_size,
                                          ELF64_ST_BIND(s->st_info) == STB_LOCAL};
@@ -196,7 +207,7 @@ static void see_all(const struct file *f, const Elf64_Sym *symbol, uint64_t coun
     }
 }
 
-static void read_tables(const struct file *f, file_symbol_seen *see, void *any)
+static void read_tables(const struct file *f, enum file_symbol_kind kind, file_symbol_seen *see, void *any)
 {
     Elf64_Shdr symbols, names;
     if (!find_tables(f, &symbols, &names))
@@ -210,7 +221,7 @@ static void read_tables(const struct file *f, file_symbol_seen *see, void *any)
     char *text = (char *)at + symbols.sh_size;
     if (read_at(f->fd, (void *)at, symbols.sh_size, symbols.sh_offset) &&
         read_at(f->fd, text, names.sh_size, names.sh_offset))
-        see_all(f, symbol, symbols.sh_size / sizeof *symbol, text, names.sh_size, see, any);
+        see_all(f, symbol, symbols.sh_size / sizeof *symbol, text, names.sh_size, kind, see, any);
     kernel_call(SYS_munmap, at, (long)bytes, 0, 0, 0, 0);
 }
 
@@ -221,13 +232,14 @@ static bool open_file(struct file *f, const struct link_map *object, const char 
     return f->fd >= 0;
 }
 
-void file_symbols_each(const struct link_map *object, const char *path, file_symbol_seen *see, void *any)
+void file_symbols_each(const struct link_map *object, const char *path, enum file_symbol_kind kind,
+                       file_symbol_seen *see, void *any)
 {
     struct file f;
     if (!open_file(&f, object, path))
         return;
     if (read_headers(&f))
-        read_tables(&f, see, any);
+        read_tables(&f, kind, see, any);
     kernel_call(SYS_close, f.fd, 0, 0, 0, 0, 0);
 }
 
