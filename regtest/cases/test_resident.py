@@ -23,6 +23,8 @@ PROGRAMS = {
     "perl": ("perl", "-e", 'my %h; $h{$_} = "x" x 50 for 1..50000;'),
     "nvim": ("nvim", "--headless", "-u", "NONE", "-c", "call append(0, range(1, 20000))", "-c", "qa!"),
     "luajit": ("luajit", "-e", "local t = {} for i = 1, 1e5 do t[i] = {i} end"),
+    "node": ("node", "-e", "const t = []; for (let i = 0; i < 3e5; i++) t.push({i, s: 'x' + i});"),
+    "java": ("java", "-Xms100m", "-Xmx100m", "-XX:+AlwaysPreTouch", "-version"),
 }
 
 
