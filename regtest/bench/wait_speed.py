@@ -1,19 +1,19 @@
 """How long a program waits for what `ljtrace run` and `attach` look at while it runs.
 
-    ./in-place python3 regtest/bench/wait_speed.py [--runs N] [--only WORD] [--json FILE]
+    ./in-place python3 regtest/bench/wait_speed.py [--runs N] [--only WORD] [--quick] [--json FILE]
 
 A mark with --pages, with 1 GB resident: in one mapping (`mapping`), the same without huge pages (`small pages`), in blocks of
 1000 bytes (`blocks`), and every second page of 2 GB (`every second page`). `ljtrace attach --universe` to a Lua program with
-a million tables: one that makes 20 tables each millisecond and sleeps (`server`), one that is executing compiled code and
-allocates nothing (`compiled`), and one that does nothing but make tables (`allocating`), which may also wait because the
-collector reads the snapshot before what follows.
+a million tables: one that makes 20 tables each millisecond and sleeps, without and with LuaJIT's compiler (`interpreted`,
+`compiled`), and one that does nothing but make tables (`allocating`), which may also wait because the collector reads the
+snapshot before what follows.
 
 The programs measure it themselves, in milliseconds of wall clock: the call of the mark, or the largest gap between two turns
 of a loop. Beside it are the same without a recorder, which is what the machine does to them, and of an attach what the
 recorder says: the fact snapshot_stop. Printed are the least, the median and the largest of all runs, and what it should
 be at most. The first mark of each run does not count: the recorder looks at the end of the growth then, too.
 
-Nothing here passes or fails: the numbers are for people.
+--quick takes a hundredth of the memory and of the objects, to see that all works. Nothing here passes or fails: the numbers are for people.
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """
@@ -28,9 +28,10 @@ from pathlib import Path
 
 SOURCE = Path(__file__).resolve().parents[2]
 MARKS, SECONDS = 6, 1.5
+BYTES, OBJECTS, QUICK = 1 << 30, 1000000, 100
 LIMITS = {"mark": 50.0, "attach": 300.0}  # milliseconds
 LAYOUTS = ("mapping", "small pages", "blocks", "every second page")
-STATES = ("server", "compiled", "allocating")
+STATES = ("interpreted", "compiled", "allocating")
 MARKER = r"""#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -53,8 +54,10 @@ static char *mapped(size_t size, int advice)
 }
 int main(int argc, char **argv)
 {
-    const size_t all = (size_t)1 << 30;
-    const int layout = argc > 2 ? atoi(argv[1]) : 0;
+    if (argc != 4)
+        return 2;
+    const int layout = atoi(argv[1]);
+    const size_t all = strtoul(argv[3], NULL, 10) & ~(size_t)4095;
     if (layout < 2)
         memset(mapped(all, layout ? MADV_NOHUGEPAGE : MADV_NORMAL), 1, all);
     else if (layout == 2)
@@ -76,13 +79,13 @@ LOOP = """
 local ffi = require "ffi"
 ffi.cdef [[ struct timespec { uint32_t s, high, ns, none; }; int clock_gettime(int, struct timespec *);
             struct pollfd { int fd; short events, revents; }; int poll(struct pollfd *, unsigned long, int); ]]
-local how = ...
-local tables, sleep = how == "compiled" and 0 or 20, how == "server" and 1 or 0
+local how, objects = ...
+local sleep = how == "allocating" and 0 or 1
 if how ~= "compiled" then jit.off() end
 local t, p = ffi.new("struct timespec"), ffi.new("struct pollfd", { 0, 1, 0 })
 local function now() ffi.C.clock_gettime(1, t) return t.s * 1e3 + t.ns * 1e-6 end
 held = {}
-for i = 1, 1e6 do held[i] = {} end
+for i = 1, tonumber(objects) do held[i] = {} end
 collectgarbage()
 io.write("ready\\n") io.flush()
 while true do
@@ -91,7 +94,7 @@ while true do
     local next = now()
     if next - last > largest then largest = next - last end
     last = next
-    for i = 1, tables do held[i] = {} end
+    for i = 1, 20 do held[i] = {} end
   until ffi.C.poll(p, 1, sleep) ~= 0
   if not io.read() then break end
   io.write(("%.3f\\n"):format(largest)) io.flush()
@@ -121,23 +124,23 @@ def numbers_of(command: list[str]) -> list[float]:
     return [float(line) for line in text_of(command).split()]
 
 
-def marks(folder: Path, layout: str, found: Found) -> None:
+def marks(folder: Path, layout: str, part: int, found: Found) -> None:
     program, trace = folder / "marker", folder / "t.ljt"
     if not program.exists():
         source = folder / "marker.c"
         source.write_text(MARKER)
         subprocess.run(["cc", "-O2", f"-I{SOURCE}", "-o", program, source], check=True)
-    command = [str(program), str(LAYOUTS.index(layout)), str(MARKS)]
+    command = [str(program), str(LAYOUTS.index(layout)), str(MARKS), str(BYTES // part)]
     name = f"mark, {layout}"
     found.add(name, "alone", numbers_of(command)[1:])
     found.add(name, "recorded", numbers_of(["ljtrace", "run", "--pages", f"--out={trace}", *command])[1:])
 
 
-def attach(folder: Path, how: str, found: Found) -> None:
+def attach(folder: Path, how: str, part: int, found: Found) -> None:
     script, trace, name = folder / "loop.lua", folder / "a.ljt", f"attach, {how}"
     script.write_text(LOOP)
     with subprocess.Popen(
-        ["luajit", str(script), how], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        ["luajit", str(script), how, str(OBJECTS // part)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as process:
         assert process.stdin and process.stdout and process.stdout.readline() == "ready\n"
 
@@ -176,17 +179,18 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--runs", type=int, default=3, metavar="N", help="rounds (3)")
     parser.add_argument("--only", default="", metavar="WORD", help="only rows with this in their names")
+    parser.add_argument("--quick", action="store_true", help="a hundredth of the memory and of the objects")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write all milliseconds to FILE as well")
     args = parser.parse_args()
-    found = Found()
+    found, part = Found(), QUICK if args.quick else 1
     with tempfile.TemporaryDirectory() as text:
         for _ in range(args.runs):
             for layout in LAYOUTS:
                 if args.only in f"mark, {layout}":
-                    marks(Path(text), layout, found)
+                    marks(Path(text), layout, part, found)
             for how in STATES:
                 if args.only in f"attach, {how}":
-                    attach(Path(text), how, found)
+                    attach(Path(text), how, part, found)
     print(f"{os.cpu_count()} processors, Linux {os.uname().release}")
     show(found)
     if args.json:

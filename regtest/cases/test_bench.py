@@ -87,3 +87,13 @@ def test_speed_of_steve_on_programs(tmp_path: Path) -> None:
 def test_wrong_table() -> None:
     done = run([sys.executable, "-B", BENCH / "steve_speed.py", "--tables", "nosuch"])
     assert done.status == 2 and "there are: programs" in done.complaint
+
+
+def test_how_long_programs_wait(tmp_path: Path) -> None:
+    done = run([sys.executable, "-B", BENCH / "wait_speed.py", "--quick", "--runs", "1", "--json", tmp_path / "w.json"])
+    assert done.status == 0, done.complaint
+    found = json.loads((tmp_path / "w.json").read_text())
+    assert len(found) == 7
+    for name, row in found.items():
+        assert min(row["recorded"]) > 0 and name in done.text
+        assert ("said" in row) == name.startswith("attach") and len(row["alone"]) == len(row["recorded"])

@@ -330,6 +330,28 @@ def test_pool_in_a_variable(tmp_path: Path) -> None:
     assert "--pool-fn: get is not recorded: its object has no such variable" in trace.run.complaint
 
 
+def test_names_that_are_none(tmp_path: Path) -> None:
+    """What cannot be read, or shown, does no harm."""
+    source, program = tmp_path / "p.c", tmp_path / "p"
+    source.write_text(
+        "#include <stdlib.h>\n"
+        "__attribute__((noipa)) void *make(const char *name) { (void)name; return malloc(10); }\n"
+        "__attribute__((noipa)) void *get(void *p, size_t n) { (void)p; return malloc(n); }\n"
+        "int main(void) {\n"
+        '    char text[300] = {0}, *names[] = {"\\xff\\x1b[31m|\\n", "", NULL, (char *)8, text, "plain"};\n'
+        "    for (int i = 0; i < 299; i++) text[i] = 'x';\n"
+        "    for (int i = 0; i < 6; i++) get(make(names[i]), 100);\n"
+        "    return 0;\n}\n"
+    )
+    good(["gcc", "-g", "-O1", "-o", program, source])
+    trace = natively(tmp_path / "t.ljt", [program], "--pool-fn=make:make:name", "--pool-fn=get:alloc")
+    assert trace.run.status == 0 and is_sound(trace), trace.run.complaint
+    found = pools(trace)
+    assert found["main"] == (3, 300, 300), "an empty one, none, and one at an address without memory"
+    assert found["x" * 80 + ", pools of main"] == found["plain, pools of main"] == (1, 100, 100)
+    assert "\x1b" not in steve("sites", "--by", "pool", trace.path).text
+
+
 def test_attach(tmp_path: Path) -> None:
     """The same while it runs: the first pool is older than the recording."""
     source, program, path = tmp_path / "p.c", tmp_path / "p", tmp_path / "t.ljt"
