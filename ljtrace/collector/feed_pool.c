@@ -297,7 +297,7 @@ static void end_block(struct feed *f, uint32_t *known, uint32_t stack)
 }
 
 /* One more pool ends. */
-static void wait(struct feed_pools *p, uint32_t number, uint32_t *first)
+static void let_end(struct feed_pools *p, uint32_t number, uint32_t *first)
 {
     struct pool *pool = &p->pools[number];
     if (pool->is_waiting)
@@ -312,7 +312,7 @@ static void empty(struct feed *f, uint32_t number, uint32_t stack)
 {
     struct feed_pools *p = &f->pools;
     uint32_t first = NONE, inside;
-    wait(p, number, &first);
+    let_end(p, number, &first);
     while (first != NONE) {
         const uint32_t ending = first;
         struct pool *pool = &p->pools[ending];
@@ -320,14 +320,14 @@ static void empty(struct feed *f, uint32_t number, uint32_t stack)
         pool->is_waiting = false;
         while ((inside = pool->first_inside) != NONE) {
             leave_parent(p, inside);
-            wait(p, inside, &first);
+            let_end(p, inside, &first);
         }
         while (pool->first != NONE) {
             const uint64_t addr = p->blocks[pool->first].addr;
             end_block(f, find(p, addr), stack);
             if ((inside = known_pool(p, addr)) != NONE && inside != ending) {
                 forget_origin(&p->pools[inside]);
-                wait(p, inside, &first);
+                let_end(p, inside, &first);
             }
         }
     }
@@ -446,8 +446,9 @@ const char *handle_pool(struct feed *f, const struct ring_pool *r)
 const char *handle_pool_name(struct feed *f, const struct ring_pool_name *r)
 {
     struct feed_pools *p = &f->pools;
-    const uint32_t *block = find(p, r->addr), name = intern(p, r->name.at, r->name.bytes),
-                   pool = known_pool(p, r->addr);
+    const uint32_t bytes = r->name.bytes < POOL_TEXT_MOST ? r->name.bytes : POOL_TEXT_MOST;
+    const uint32_t name = intern(p, r->name.at, bytes), pool = known_pool(p, r->addr);
+    const uint32_t *block = find(p, r->addr);
     if (block)
         p->blocks[*block].name = name;
     if (pool != NONE) {

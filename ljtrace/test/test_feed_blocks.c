@@ -246,6 +246,12 @@ static void nonsense_of_pools_is_refused(void **state)
     put_pool(s, POOL_NAME, 0x10, 0, 0, 0, 0x8000);
     assert_non_null(feed_slab(s->feed, s->slab, s->used));
     s->used = 0;
+    uint64_t words[2 + 200] = {0x78, sizeof words - 16};
+    memset(words + 2, 'x', sizeof words - 16);
+    put_record(s, raw_heap_header(RAW_POOL_NAME, 0, 0, 0, 202), words); /* too long */
+    put_pool(s, POOL_MAKE, 0x78, 0, 0, 0, 0x8000);
+    put_record(s, raw_heap_header(RAW_POOL_NAME, 0, 0, 0, 202), words);
+    put_pool(s, POOL_ALLOC, 0x78, 0, 0x100, 8, 0x9000);
     put_name(s, 0x77, "of nothing");
     put_name(s, 0, "");
     put_pool(s, POOL_MOVE, 0, 0, 0, 0, 0);
