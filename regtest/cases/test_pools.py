@@ -109,6 +109,9 @@ __attribute__((noinline)) static char *kept(void *all, struct session *s)
 int main(void)
 {
     void *all = talloc_named_const(NULL, 0, "all");
+    void *unseen = talloc_init("of %s", "varying arguments");
+    talloc_strdup(unseen, "abc");
+    talloc_free(unseen);
     for (int i = 0; i < 5; i++) {
         struct session *s = open_session(all, i);
         for (int k = 0; k < 4; k++)
@@ -274,6 +277,7 @@ def test_talloc(tmp_path: Path) -> None:
     assert found[kept] == (5, 5 * 16, 5 * 16), "moved to another pool"
     assert found["all, pools of main"] == (6, 5 * 16 + 8, 16 + 8)
     assert found["deep, pools of main"] == (19999, 8 * 19999, 8 * 19999)
+    assert found["pools from before"] == (1, 4, 0), "how it was made is not seen, but its end is"
     assert found["in no pool"] == (21, 0, 0), "those that destructors free have ended"
     assert is_sound(trace)
 
