@@ -20,7 +20,7 @@ of_tests="libcmocka-dev python3-pytest python3-hypothesis shellcheck"
 # programs for tests, which are left out where there is no such package
 optional="libgc-dev clang-14 libc++-14-dev
     libc++abi-14-dev black flake8 python3-distributed libglib2.0-dev lua5.4 musl-tools neovim
-    chromium-driver python3-clang-14 python3-selenium sqlite3 tmux heaptrack zsh"
+    chromium-driver python3-clang-14 python3-selenium sqlite3 tmux heaptrack zsh libapr1-dev libtalloc-dev"
 
 # of_allocators NEEDED|OPTIONAL: the packages of these allocators
 of_allocators() {
