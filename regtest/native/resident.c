@@ -192,7 +192,7 @@ static int grows(void)
 /* Memory is mapped and filled, with so many blocks meanwhile that the recorder's buffer is always full. */
 static int busy(void)
 {
-    enum { STEPS = 200, BLOCKS = 3000 };
+    enum { STEPS = 600, BLOCKS = 3000 };
     for (int i = 0; i < STEPS; i++) {
         char *p = mmap(NULL, 64 * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
         if (p == MAP_FAILED)
