@@ -567,6 +567,43 @@ def test_luajit(options: list[str], tmp_path: Path) -> None:
     assert (done.status, done.text, done.complaint) == (0, "fine\n", "")
 
 
+CALLS = """
+local kept, ticks = {}, io.open(TICKS, "w")
+ticks:setvbuf("no")
+local function make(i) return { i } end
+local function round()
+  for i = 1, 200 do
+    kept[i % 100] = make(i)
+  end
+end
+local stop
+while not stop do
+  round()
+  ticks:write("x")
+  stop = io.open(STOP)
+end
+"""
+
+
+def test_lines_of_code_compiled_before_are_approximate(tmp_path: Path) -> None:
+    """Nobody saw the compiler, so the tables of line 4, which the loop calls, have its line; and that is said."""
+    script, ticks, stop = tmp_path / "calls.lua", tmp_path / "ticks", tmp_path / "stop"
+    script.write_text(CALLS.replace("STOP", f"'{stop}'").replace("TICKS", f"'{ticks}'"))
+    with living("luajit", script) as process:
+        wait_for(lambda: ticks.exists() and ticks.stat().st_size > 100, "the loop runs and is compiled")
+        trace = attach_during(process.pid, tmp_path / "calls.ljt", ticks, 50)
+        stop.touch()
+        assert ended(process).status == 0
+    remark = "approximate: LuaJIT had compiled this code before ljtrace attach"
+    assert "(calls.lua:" in lua_sites(trace)
+    for command in (["sites"], ["summary"], ["lines"], ["leaks"]):
+        assert run(["steve", *command, trace.path]).complaint.count(remark) == 1
+    assert "approximate" not in run(["steve", "sites", "-q", trace.path]).complaint
+    assert remark in steve("report", trace.path, "-o", "-").text
+    good(["ljtrace", "run", f"--out={tmp_path / 'whole.ljt'}", "luajit", script])  # ends at once, since `stop` exists
+    assert "approximate" not in run(["steve", "sites", tmp_path / "whole.ljt"]).complaint
+
+
 def test_neovim(tmp_path: Path) -> None:
     if not shutil.which("nvim"):
         pytest.skip("neovim is not installed")

@@ -24,7 +24,7 @@ from typing import (
 )
 
 from steve.parallel import processes
-from steve.trace import missing, policy, rollups, source
+from steve.trace import earlier_code, missing, policy, rollups, source
 from steve.system.errors import UsageError
 from steve.system.messages import note
 from steve.analysis.lives import LifeAnalysis, LifeResult
@@ -330,11 +330,13 @@ class Blocks:
         return listing.in_unit(columns, time_unit(self.trace))
 
     def verdict(self, counts_accesses: bool = True) -> int:
-        """Report what was wrong with the trace; return the exit status. A command with COUNTS_ACCESSES also says if the
-        trace has none; counts_accesses: with these options it counts them."""
+        """Report what was wrong with the trace, and if lines of it are approximate; return the exit status. A command with
+        COUNTS_ACCESSES also says if the trace has no accesses; counts_accesses: with these options it counts them."""
         lacking = missing.accesses(self.trace) if self._counts_accesses and counts_accesses else ""
         if lacking:
             note(self.command, f"{self.trace.name}: {lacking}", self.args.quiet)
+        if approximate := earlier_code.remark(self.trace):
+            note(self.command, f"{self.trace.name}: {approximate}", self.args.quiet)
         return source.verdict(self.command, self.trace)
 
 

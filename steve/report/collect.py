@@ -36,7 +36,7 @@ from steve.report import line_work, offsets, resident
 from steve.report.addresses import addresses
 from steve.report.sources import Sources
 from steve.report.windows import NAME_LIMIT, Cells, Kept, clean, explorable, timeline_of
-from steve.trace import missing
+from steve.trace import earlier_code, missing
 from steve.trace.policy import ShownStacks, is_own
 from steve.trace.frames import frame_text, is_lua, is_native, short_name, without_return_type
 from steve.trace import runtimes
@@ -94,8 +94,8 @@ class TraceData:
     text of its row in its table of lines, `kept` what was kept between marks, `found` what each rule of steve.analysis.rules finds by site, by the rule's key,
     `not_judged` what it could not judge, as text (steve.analysis.site_rules.FOUND, and FOUND_VARIANCES for rules about
     blocks), of `judged_bytes` in all, `found_sites` the sites that lead by a rule, by number, `of_runtime` those of them whose
-    blocks the C library made for itself, `last_new` the operations before the last New, `accesses` whether loads and stores
-    were recorded."""
+    blocks the C library made for itself, `last_new` the operations before the last New, `approximate_lines` what to know
+    of lines that are not exact or "", `accesses` whether loads and stores were recorded."""
 
     path: str
     info: dict[str, str]
@@ -124,6 +124,7 @@ class TraceData:
     dropped: int
     dropped_at_least: bool
     not_seen: dict[str, Any]
+    approximate_lines: str
     instructions: int
     time_unit: str
     accesses: bool
@@ -516,6 +517,7 @@ def _described(
         complete=is_complete(trace, totals["lost"]),
         dropped=max(stats["totals"]["dropped"], totals["lost"]),
         dropped_at_least=is_least(stats),
+        approximate_lines=earlier_code.remark(trace),
         not_seen=runtimes.facts(trace, totals["peak_bytes"] if chosen.is_whole() else None),
         instructions=extent(stats, {"last_event": totals["time"]})["instructions"],
         time_unit=time_unit(trace),
