@@ -79,6 +79,7 @@ struct collector {
     uint32_t last_slab;    /* the last slab received by a token; RING_SLABS = none yet */
     bool forked;           /* this collector belongs to a forked child */
     uint32_t lost_snapshots;
+    uint32_t children; /* forked by the program since this process collects its events */
 };
 
 /* Send the final message of this process. The tool shows it to the user. */
@@ -345,6 +346,7 @@ static int become_childs(struct collector *c, int memfd, int socket, int pid)
     feed_rebind(c->feed, c->writer);
     feed_other_ring(c->feed);
     c->lost_snapshots = 0;
+    c->children = 0;
     feed_process(c->feed, (int)c->recording.process);
     begin_writing(c);
     if (c->recording.native) {
@@ -361,6 +363,7 @@ static void follow_fork(struct collector *c, const int fds[2])
     if (fds[0] < 0 || fds[1] < 0)
         return;
     mt_writer_flush(c->writer);
+    c->children++;
     if (fork() == 0)
         _exit(become_childs(c, fds[0], fds[1], 0));
     close(fds[0]);
@@ -376,6 +379,7 @@ static void follow_native_fork(struct collector *c)
 {
     int pid = 0;
     mt_writer_flush(c->writer);
+    c->children++;
     const int listener = local_listen(feed_fork_socket(c->feed));
     if (listener >= 0 && fork() == 0) {
         const int child = channel_accept(listener, LONGEST_ALONE, &pid);
@@ -741,10 +745,21 @@ static void note_existing(const struct collector *c)
 /* The launcher does not know the name. */
 static void note_name(const struct collector *c)
 {
-    char text[900];
+    char text[900], children[200] = "";
     if (!c->recording.native || c->forked || strcmp(c->name, "-") == 0)
         return;
-    snprintf(text, sizeof text, "memtrace written to %s", c->name);
+    if (c->children == 1)
+        snprintf(
+            children, sizeof children,
+            "; a forked child has a file of its own, with its process id in the name, unless it executed "
+            "another program");
+    else if (c->children)
+        snprintf(children, sizeof children,
+                 "; %" PRIu32
+                 " forked children have files of their own, with their process ids in the names, "
+                 "unless they executed another program",
+                 c->children);
+    snprintf(text, sizeof text, "memtrace written to %s%s", c->name, children);
     note_send(c, text);
 }
 
@@ -789,6 +804,8 @@ static int finish(struct collector *c, int complete)
         sink_publish(&c->sink, c->process);
     note_missing_lines(c);
     note_missing_events(c);
+    if (c->children)
+        put_number(c, "forked_children", c->children);
     note_unrecorded(c);
     note_lost_snapshots(c);
     note_existing(c);

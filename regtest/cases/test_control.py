@@ -62,6 +62,7 @@ def test_a_forked_child_has_a_trace_of_its_own(tmp_path: Path) -> None:
     (path,) = children(tmp_path)
     settled(path)
     child = Trace(path, parent.run).check()
+    assert "not in this file" in run(["steve", "summary", parent.path]).complaint
     assert [e[0] for e in parent.events() if e[3] == OTHER] == []
     inherited, *_ = [e for e in child.events() if e[0] == "new"]
     assert [e[0] for e in child.events() if e[3] == BLOCK] == ["new", "free"]

@@ -161,11 +161,15 @@ def test_forked_child_has_a_trace_of_its_own(tmp_path: Path) -> None:
     """The child's events are not in the parent's trace, and what it inherits is in its own."""
     parent = natively(tmp_path / "t.ljt", [CONDUCT, "fork"])
     assert own_sentinels(parent) == 1
+    assert f"memtrace written to {parent.path}; a forked child has a file of its own" in parent.run.complaint
+    assert "a forked child is not in this file" in run(["steve", "summary", parent.path]).complaint
     wait_for(lambda: list(tmp_path.glob("t.*.ljt")), "the child's trace is complete")
     (child,) = tmp_path.glob("t.*.ljt")
     settled(child)
     trace = Trace(child, parent.run).check()
     assert own_sentinels(trace) == 2, "the inherited block and its own"
+    for files in ([child], [parent.path, child]):
+        assert "in this file" not in run(["steve", "summary", *files]).complaint, "it has no children; they are given"
     facts = json.loads(steve("info", "--json", child).text)
     assert str(parent.path) in json.dumps(facts)
     assert re.search(r"program ended +exit status 7", steve("info", child).text)
@@ -194,8 +198,9 @@ def test_each_of_several_generations_has_a_file(pattern: str, tmp_path: Path) ->
 
 
 def test_forked_children_that_are_not_recorded(tmp_path: Path) -> None:
-    natively(tmp_path / "t.ljt", [CONDUCT, "fork"], "--trace-fork=no")
+    trace = natively(tmp_path / "t.ljt", [CONDUCT, "fork"], "--trace-fork=no")
     assert [p.name for p in tmp_path.iterdir()] == ["t.ljt"]
+    assert "forked child" not in trace.run.complaint + run(["steve", "summary", trace.path]).complaint
 
 
 def test_child_that_executes_another_program_has_no_trace(tmp_path: Path) -> None:

@@ -164,6 +164,8 @@ class Totals:
         several_files = len(self._args.files) > 1
         self.objects.append({"process": rollups.process_text(trace), **figures} if several_files else figures)
         self.remarks.update(dict.fromkeys(remarks_of(chosen, figures)))
+        if not several_files and (children := missing.children(trace)):
+            self.remarks[f"{trace.name}: {children}"] = None
         if not (self._args.json or self._args.csv):
             rollup = rollups.Rollup("stack", chosen.places, sites=Sites(trace, Policy(short=True)))
             self.sites.add(rollup, rollups.Sums(*by_site(rollup.sites, *summary.used_stacks())))

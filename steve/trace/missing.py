@@ -69,6 +69,20 @@ def remarks(trace: Trace) -> list[str]:
     return [line for line in found if line]
 
 
+def children(trace: Trace) -> str:
+    """That forked children have files of their own; "" if the program has not forked."""
+    count = int(trace.info().get("forked_children", 0))
+    if not count:
+        return ""
+    return (
+        "a forked child is not in this file: it has a file of its own, with its process id in the name, unless it executed "
+        "another program"
+        if count == 1
+        else f"{count:,} forked children are not in this file: they have files of their own, with their process ids in the "
+        "names, unless they executed another program"
+    ) + ". Several files, or a folder of them, count as one"
+
+
 def accesses(trace: Trace) -> str:
     """That the trace has no loads and stores, and how they are recorded, for a command that counts them; "" if they were
     recorded or nothing is known of that."""
