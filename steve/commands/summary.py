@@ -111,8 +111,9 @@ TABLE = (
     ("bytes", "bytes that News and Resizes at the site requested"),
     ("blocks", "blocks made at the site"),
     ("resizes", "resizes at the site, of any block"),
-    ("live bytes", "bytes live at the end in blocks that the site made or resized last"),
-    ("live blocks", "number of those blocks"),
+    ("at peak", "bytes live when the whole heap was largest, in blocks that the site made or resized last"),
+    ("live bytes", "bytes of such blocks that are live at the end"),
+    ("live blocks", "number of these blocks"),
 )
 EXAMPLES = f"""\
 A site is an allocation stack without functions that only allocate. A table shows as many frames as it takes to tell
@@ -232,7 +233,7 @@ def of_large_blocks(figures: dict) -> str | None:
 
 
 def text(files: several.Files, found: Totals, figures: dict, args: argparse.Namespace) -> str:
-    """Totals, a table of the processes if there are several files, and the two tables of sites."""
+    """Totals, a table of the processes if there are several files, and the three tables of sites."""
     from steve.analysis.blocks import imported_remark
     from steve.terminal.tables import render
 
@@ -326,9 +327,10 @@ def other_rows(figures: dict) -> list:
 
 
 def site_tables(sites: several.Joined, top: int) -> list:
-    """Two tables: the sites that allocated most bytes, and those with most live bytes at the end."""
+    """Three tables: the sites that allocated most bytes, and those with most live bytes at the peak and at the end."""
     tables = (
         site_table(sites, "bytes", "Most bytes allocated", top),
+        site_table(sites, "peak_bytes", "Most bytes live at the peak", top),
         site_table(sites, "live_bytes", "Most bytes live at the end", top),
     )
     return [table for table in tables if table is not None]
@@ -343,6 +345,6 @@ def site_table(sites: several.Joined, key: str, title: str, top: int) -> Any:
     ranked = [i for i in np.argsort(-sums[key].astype("i8"), kind="stable")[:top].tolist() if sums[key][i]]
     if not ranked:
         return None
-    shown = ("bytes", "news", "resizes", "live_bytes", "live_blocks")
+    shown = ("bytes", "news", "resizes", "peak_bytes", "live_bytes", "live_blocks")
     rows = [[number(int(sums[name][i])) for name in shown] + [sites.row_text(int(numbers[i]))] for i in ranked]
     return columns(title, (*(head for head, _ in TABLE), "site"), rows, left=("site",))

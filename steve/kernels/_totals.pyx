@@ -98,19 +98,21 @@ cdef class Summary(BatchAnalysis):
 
     def rows(self):
         """The ids of stacks where blocks were made, as u4, and their rows: news, resizes, bytes, live_blocks,
-        live_bytes (u8)."""
+        live_bytes, peak_bytes (u8)."""
         return (array_of(self.s.of_stacks.keys, self.s.of_stacks.n, np.dtype("u4")),
                 array_of(self.s.stacks, self.s.of_stacks.n, STACK))
 
     def used_stacks(self):
-        """Those whose rows are not all 0, by stack id."""
+        """Those whose rows are not all 0, by stack id; without the epochs."""
         stacks, rows = self.rows()
         used = np.zeros(len(rows), bool)
         for name in STACK.names:
-            used |= rows[name] != 0
+            used |= (rows[name] != 0) & (name != "epoch")
         kept = np.flatnonzero(used)
         kept = kept[np.argsort(stacks[kept])]
-        return stacks[kept], rows[kept]
+        found = rows[kept]
+        found["epoch"] = 0
+        return stacks[kept], found
 
 
 # -- What blocks live through: counted, and written. ---------------------------------------------------------

@@ -201,15 +201,21 @@ dropped events            0
 
 Most bytes allocated
 
-  bytes   blocks   resizes   live bytes   live blocks   site
- ─────────────────────────────────────────────────────────────────
-  3,428        2         1          256             1   lua_pcall
+  bytes   blocks   resizes   at peak   live bytes   live blocks   site
+ ───────────────────────────────────────────────────────────────────────────
+  3,428        2         1     3,364          256             1   lua_pcall
+
+Most bytes live at the peak
+
+  bytes   blocks   resizes   at peak   live bytes   live blocks   site
+ ───────────────────────────────────────────────────────────────────────────
+  3,428        2         1     3,364          256             1   lua_pcall
 
 Most bytes live at the end
 
-  bytes   blocks   resizes   live bytes   live blocks   site
- ─────────────────────────────────────────────────────────────────
-  3,428        2         1          256             1   lua_pcall
+  bytes   blocks   resizes   at peak   live bytes   live blocks   site
+ ───────────────────────────────────────────────────────────────────────────
+  3,428        2         1     3,364          256             1   lua_pcall
 """
 
 

@@ -326,7 +326,7 @@ def test_summary(steve: Steve, workers: list[str]) -> None:
     (most, *_) = [line.split() for line in text.splitlines() if line.endswith(".ljt")]
     assert most[0] == "1,364" and most[-1] == "nginx.7003.ljt"
     kept = [line.split() for line in text.splitlines() if "keep (w.c:20)" in line]
-    assert kept == [["600", "6", "0", "600", "6", "keep", "(w.c:20)"]] * 2
+    assert kept == [["600", "6", "0", "0", "600", "6", "keep", "(w.c:20)"]] * 2, "each peak was before"
 
 
 def test_summary_of_what_differs(steve: Steve, trace: Maker) -> None:

@@ -47,6 +47,7 @@ NOT_REPORTED = {
     ("group", "live_bytes"),
     ("lives_totals", "time"),
     ("profile_tally", "epoch"),
+    ("summary_stack", "epoch"),
     ("profile_totals", "bytes_read"),
     ("profile_totals", "bytes_written"),
     ("linework_row", "cache_lines"),
@@ -230,6 +231,16 @@ def test_shards_are_the_whole(traces: Any, row: str) -> None:
     whole = case.plain(blocks.Blocks("test", arguments(path)).over_events(case.make))
     for n in (1, 2, 4):
         assert case.plain(in_shards(path, case.make, n)) == whole
+
+
+@pytest.mark.parametrize("n", (1, 2, 4))
+def test_sites_at_the_peak_add_up_to_it(traces: Any, n: int) -> None:
+    """And at the end, in each part that a peak may be in."""
+    found = in_shards(traces(eventful_with_moves), _totals.Summary, n)
+    _, rows = found.used_stacks()
+    assert len(rows) > 1 and found.totals["peak_bytes"] > found.totals["live_bytes"] > 0
+    assert int(rows["peak_bytes"].sum()) == found.totals["peak_bytes"]
+    assert int(rows["live_bytes"].sum()) == found.totals["live_bytes"]
 
 
 def sums_of(row: str) -> Iterator[tuple[tuple[str, ...], _sums.Sum]]:

@@ -34,6 +34,15 @@ static struct summary_stack *stack_row(struct summary *s, uint32_t stack)
                                                                                          : NULL;
 }
 
+/* A row is about to change: if the peak rose since it last did, its bytes were those of the peak. */
+static void changing(const struct summary *s, struct summary_stack *row)
+{
+    if (row->epoch == s->epoch)
+        return;
+    row->peak_bytes = row->live_bytes;
+    row->epoch = s->epoch;
+}
+
 bool summary_enter(struct summary *s, const struct mt_live_block *live)
 {
     return live_blocks_enter(&s->blocks, live);
@@ -57,6 +66,7 @@ static bool leave(struct summary *s, struct live_block *block)
     made = stack_row(s, block->stack);
     if (!made)
         return false;
+    changing(s, made);
     made->live_blocks -= block->blocks;
     made->live_bytes -= live_block_held(block);
     return true;
@@ -69,6 +79,8 @@ static void note_peaks(struct summary *s)
     struct summary_variances *v = &s->variances;
 
     if (t->live_bytes > t->peak_bytes) {
+        s->epoch++;
+        t->ended_at_peak = s->blocks.n_ended;
         t->peak_bytes = t->live_bytes;
         v->peak_bytes = v->live_bytes;
     }
@@ -96,10 +108,11 @@ static void block_begin(struct summary *s, struct live_block *slot, struct live_
     s->totals.live_bytes += (int64_t)live_block_held(&block);
     s->totals.live_blocks += (int64_t)block.blocks;
     add_variances(&s->variances, &block);
-    note_peaks(s);
+    changing(s, made);
     made->bytes += block.size;
     made->live_blocks += block.blocks;
     made->live_bytes += live_block_held(&block);
+    note_peaks(s);
 }
 
 static void count_uses(struct summary *s, double weight, const struct access_sums *uses)
@@ -331,6 +344,8 @@ void summary_finish(struct summary *s)
     add_accesses(s, &sums);
     for (size_t slot = 0; slot < s->n_uses && slot < s->blocks.room; slot++)
         settle_uses(s, &s->blocks.at[slot]);
+    for (size_t i = 0; i < s->of_stacks.n; i++)
+        changing(s, &s->stacks[i]);
 }
 
 /* ---- shards -------------------------------------------------------------------------------- */
@@ -360,19 +375,43 @@ static bool leave_stack(struct summary *s, uint32_t slot)
     return true;
 }
 
+/* Blocks of earlier shards ended. False when out of memory. */
+static bool leave_stacks(struct summary *s, const uint32_t *ended, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (!leave_stack(s, ended[i]))
+            return false;
+    return true;
+}
+
+/* The peak of a shard is that of the whole. Its stacks have rows. */
+static void merge_peak(struct summary *whole, const struct summary_partial *shard)
+{
+    for (size_t i = 0; i < whole->of_stacks.n; i++)
+        whole->stacks[i].peak_bytes = whole->stacks[i].live_bytes;
+    for (size_t i = 0; i < shard->n_stacks; i++)
+        whole->stacks[keyed_rows_index(&whole->of_stacks, shard->of_rows[i])].peak_bytes +=
+            shard->stacks[i].peak_bytes;
+}
+
 bool summary_merge(struct summary *whole, const struct summary_partial *shard)
 {
-    merge_totals(&whole->totals, shard->totals);
-    for (size_t i = 0; i < shard->n_stacks; i++) {
-        struct summary_stack *row = stack_row(whole, shard->of_rows[i]);
+    const struct summary_totals *of_shard = shard->totals;
+    const bool is_peak = whole->totals.live_bytes + of_shard->peak_bytes > whole->totals.peak_bytes;
+    const size_t before_peak = is_peak ? of_shard->ended_at_peak : 0;
 
-        if (!row)
+    for (size_t i = 0; i < shard->n_stacks; i++)
+        if (!stack_row(whole, shard->of_rows[i]))
             return false;
-        summary_stack_merge(row, &shard->stacks[i]);
-    }
-    for (size_t i = 0; i < shard->n_ended; i++)
-        if (!leave_stack(whole, shard->ended[i]))
-            return false;
+    if (!leave_stacks(whole, shard->ended, before_peak))
+        return false;
+    if (is_peak)
+        merge_peak(whole, shard);
+    if (!leave_stacks(whole, shard->ended + before_peak, shard->n_ended - before_peak))
+        return false;
+    for (size_t i = 0; i < shard->n_stacks; i++)
+        summary_stack_merge(stack_row(whole, shard->of_rows[i]), &shard->stacks[i]);
+    merge_totals(&whole->totals, of_shard);
     return live_blocks_merge(&whole->blocks, shard->list, shard->n_list);
 }
 

@@ -2,7 +2,8 @@
  *
  * Bytes are those that the program requested. In bytes, a Resize counts as a free of the old size and an allocation of
  * the new one; the peak never includes both. In blocks, it does not count. Sites are allocation stacks; a resized block
- * belongs to the stack of its last Resize. Memory: O(live blocks + stacks that make blocks), and 4 bytes for each other
+ * belongs to the stack of its last Resize. What each stack had at the peak is found without a second reading: a row notes
+ * what it has before that changes, if there was a new peak since it last did. Memory: O(live blocks + stacks that make blocks), and 4 bytes for each other
  * stack.
  *
  * A shard of a trace begins with the blocks that live there, which are entered. Its totals of live blocks and bytes,
@@ -35,6 +36,7 @@ struct summary {
     struct live_blocks blocks;
     struct keyed_rows of_stacks; /* the rows by stack id; a stack has one when blocks are made there */
     struct summary_stack *stacks;
+    uint64_t epoch;     /* how often the heap became larger than ever */
     size_t known;       /* stacks; another id counts as stack 0 */
     struct words words; /* with the executions that are not yet counted in totals.events */
     bool sampled;       /* blocks have weights */
