@@ -264,20 +264,25 @@ def not_recorded(first: Side, second: Side) -> str:
 
 
 def first_sentences(names: Names, first: Side, second: Side) -> list[Sentence]:
-    """What changed above all: the lines whose live bytes at the peak differ most, if that is at least WORTH of the larger peak;
-    without such lines the same of bytes requested."""
+    """What changed above all: the lines whose live bytes at the peak differ most, if that is at least WORTH of the larger peak,
+    and the same of bytes requested, of other lines. At most MOST; one of them is about bytes requested if such a line is
+    there."""
+    at_peak, requested = (_changed_lines(names, first, second, key) for key in ("peak_bytes", "bytes"))
+    others = [sentence for line, sentence in requested.items() if line not in at_peak]
+    found = [*[*at_peak.values()][: MOST - min(len(others), 1)], *others][:MOST]
+    text = f"No line differs by {WORTH:.0%} or more of the bytes that are live at the peak, or of those that are requested."
+    return found or [Sentence("", text, "", "")]
+
+
+def _changed_lines(names: Names, first: Side, second: Side, key: str) -> dict[int, Sentence]:
+    """The sentence of each of the MOST lines that differ most by a measure, if that is at least WORTH of the larger sum."""
     matched = names.rows["line"]
     nodes, a, b = both(matched, first.rows["line"], second.rows["line"])
-    for key in ("peak_bytes", "bytes"):
-        was, now = (values[:, KEYS.index(key)].astype("i8") for values in (a, b))
-        change, least = np.abs(now - was), WORTH * max(was.sum(), now.sum(), 1)
-        order = [i for i in np.argsort(-change, kind="stable")[:MOST].tolist() if change[i] >= least]
-        if order:
-            return [
-                _sentence(key, clean(matched.text(int(nodes[i])), TEXT_LIMIT), int(was[i]), int(now[i])) for i in order
-            ]
-    text = f"No line differs by {WORTH:.0%} or more of the bytes that are live at the peak, or of those that are requested."
-    return [Sentence("", text, "", "")]
+    was, now = (values[:, KEYS.index(key)].astype("i8") for values in (a, b))
+    change, least = np.abs(now - was), WORTH * max(was.sum(), now.sum(), 1)
+    order = [i for i in np.argsort(-change, kind="stable")[:MOST].tolist() if change[i] >= least]
+    lines = [(int(nodes[i]), clean(matched.text(int(nodes[i])), TEXT_LIMIT), int(was[i]), int(now[i])) for i in order]
+    return {node: _sentence(key, line, before, after) for node, line, before, after in lines}
 
 
 def _sentence(key: str, line: str, was: int, now: int) -> Sentence:

@@ -192,6 +192,20 @@ def test_first_sentences(compared: tuple[Steve, Path], page: Page) -> None:
     assert page.complaints() == []
 
 
+@pytest.mark.parametrize("lines", (1, 4))
+def test_one_first_sentence_is_of_bytes_requested(lines: int, steve: Steve, tmp_path: Path) -> None:
+    """A line that churns more is named, however many lines have more at the peak."""
+    stacks = "".join(f"stack main keep@k.c:{5 + i} malloc\n" for i in range(lines)) + "stack main churn@c.c:7 malloc\n"
+    for name, size in (("a", 100), ("b", 200)):
+        churned = f"N 4096 {size} {lines + 1}\nF 4096\n" * 50
+        kept = "".join(f"N {8192 * (i + 1)} {(9 - i) * size} {i + 1}\n" for i in range(lines))
+        make_trace(tmp_path / f"{name}.ljt", f"{stacks}{churned}{kept}end exit\n")
+    assert steve("report", "a.ljt", "b.ljt", "-q", "-o", "c.html").returncode == 0
+    said = re.findall(r"<b>(\w+) \([^<]*</b> has ([^:<]*)", (tmp_path / "c.html").read_text())
+    at_peak = [("keep", f"{(9 - i) * 100} B more of the live bytes at the peak") for i in range(lines)]
+    assert said == [*at_peak[:2], ("churn", "4.88 KiB more of the bytes requested")]
+
+
 @needs_browser
 def test_address_and_keys(page: Page) -> None:
     body = page.find("body")
