@@ -148,6 +148,18 @@ def _access_metrics(data: TraceData) -> list[HeaderNumber]:
     ]
 
 
+def _resident_metrics(data: TraceData) -> list[HeaderNumber]:
+    """The most resident bytes, and who had most of them; none if the owners are not known."""
+    over_time = data.resident
+    if not over_time or not over_time["resident"]:
+        return []
+    most = max(over_time["resident"])
+    at = over_time["resident"].index(most)
+    owners = sorted(((part[at], title) for part, title in zip(over_time["parts"], over_time["titles"])), reverse=True)
+    said = ", ".join(f"{human_bytes(size)} {title}" for size, title in owners[:3] if size)
+    return [_bytes_metric("resident at most", most, f"RSS at look {over_time['number'][at]}: {said}")]
+
+
 def _run_metrics(data: TraceData) -> list[HeaderNumber]:
     took = data.stats["totals"]["nanoseconds"] or data.stats["nanoseconds"]
     rows = []
@@ -168,7 +180,8 @@ def _run_metrics(data: TraceData) -> list[HeaderNumber]:
 
 def metrics(data: TraceData) -> list[HeaderNumber]:
     """The totals with a definition each; those the trace knows nothing of are left out."""
-    return _heap_metrics(data) + (_access_metrics(data) if data.accesses else []) + _run_metrics(data)
+    of_accesses = _access_metrics(data) if data.accesses else []
+    return _heap_metrics(data) + _resident_metrics(data) + of_accesses + _run_metrics(data)
 
 
 def _charts(data: TraceData) -> list[Chart]:

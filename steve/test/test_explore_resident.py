@@ -12,6 +12,7 @@ import pytest
 
 from browser_page import Page, driver, needs_browser  # noqa: F401  (fixtures)
 from conftest import Steve, make_trace
+from steve.terminal.units import human_bytes
 
 PAGE, HEAP, OWN = 4096, 0x500000, 0x7F3000000000
 BLOCKS = 40
@@ -82,6 +83,18 @@ def test_numbers(reported: Steve) -> None:
     for i, number in enumerate(found["number"]):
         here = {kind: part[i] for kind, part in zip(found["kinds"], found["parts"]) if part[i]}
         assert here == resident(reported, number) and sum(here.values()) == found["resident"][i]
+
+
+def test_header(reported: Steve) -> None:
+    """The most resident bytes and whose most of them were; not if the owners are not known."""
+    html = reported("report", "t.ljt", "-o", "-", "-q").out
+    found = json.loads(reported("report", "t.ljt", "--json", "-q").out)["resident"]
+    most = max(found["resident"])
+    at = found["resident"].index(most)
+    size, title = max((part[at], title) for part, title in zip(found["parts"], found["titles"]))
+    assert f'title="{most:,} bytes"' in html
+    assert f"RSS at look {found['number'][at]}: {human_bytes(size)} {title}" in html
+    assert "RSS at look" not in reported("report", "t.ljt", "-o", "-", "-q", "--where", "size > 1").out
 
 
 def test_not_without_looks_or_of_some_blocks(reported: Steve) -> None:
