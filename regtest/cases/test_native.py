@@ -5,6 +5,7 @@ SPDX-License-Identifier: GPL-2.0-or-later
 import json
 import os
 import re
+import shutil
 import signal
 import struct
 import subprocess
@@ -78,6 +79,23 @@ def test_program_that_does_not_exist(tmp_path: Path) -> None:
     done = run([*native(tmp_path / "t.ljt"), *SAME["no such program"]])
     assert done.status == 127 and "/nonexistent/program" in done.complaint
     assert not list(tmp_path.iterdir()), "there is no trace of nothing"
+
+
+def test_what_is_no_program(tmp_path: Path) -> None:
+    """A folder, a script without its interpreter, a program that is here and not in PATH."""
+    for script in ("a.lua", "a.py"):
+        (tmp_path / script).write_text("print(1)\n")
+    shutil.copy("/bin/true", tmp_path / "a.out")
+    interpreter = "it is not executable; a script needs its interpreter: ljtrace run"
+    for name, status, why in (
+        (".", 126, "it is a folder"),
+        ("a.lua", 127, f"{interpreter} luajit a.lua"),
+        ("./a.py", 126, f"{interpreter} INTERPRETER ./a.py"),
+        ("a.out", 127, "No such file or directory in the folders of PATH; the one here is ./a.out"),
+    ):
+        done = run(["ljtrace", "run", "--out=t.ljt", name], cwd=tmp_path)
+        assert (done.status, done.complaint) == (status, f"ljtrace: cannot run {name}: {why}\n")
+        assert not (tmp_path / "t.ljt").exists()
 
 
 @pytest.mark.parametrize(

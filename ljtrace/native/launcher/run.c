@@ -368,6 +368,24 @@ static void restore_environment(const char *former)
         unsetenv("LD_PRELOAD");
 }
 
+/* Report that a program cannot be run, and what may have been meant if there is a file of that name. */
+static void complain_of_program(const char *program, int error)
+{
+    struct stat st;
+    const bool there = stat(program, &st) == 0;
+    const char *ending = strrchr(program, '.');
+    if (there && S_ISDIR(st.st_mode))
+        complain("cannot run %s: it is a folder", program);
+    else if (there && S_ISREG(st.st_mode) && !(st.st_mode & 0111))
+        complain("cannot run %s: it is not executable; a script needs its interpreter: ljtrace run %s %s",
+                 program, ending && strcmp(ending, ".lua") == 0 ? "luajit" : "INTERPRETER", program);
+    else if (there && error == ENOENT && !strchr(program, '/'))
+        complain("cannot run %s: %s in the folders of PATH; the one here is ./%s", program, strerror(error),
+                 program);
+    else
+        complain("cannot run %s: %s", program, strerror(error));
+}
+
 /* In the child: wait until the collector is ready, then become the program. If there is no room for the variables, it runs
  * without them. */
 static void become_program(const struct run *r, int gate, int failure)
@@ -393,7 +411,7 @@ static void become_program(const struct run *r, int gate, int failure)
     }
     const int error = errno;
     if (write(failure, &error, sizeof error) < 0)
-        complain("cannot run %s: %s", r->program[0], strerror(error));
+        complain_of_program(r->program[0], error);
     _exit(status_of(error));
 }
 
@@ -433,7 +451,7 @@ static int run_unrecorded(const struct run *r, const char *why)
     remove_trace(r);
     execvp(r->program[0], r->program);
     const int error = errno;
-    complain("cannot run %s: %s", r->program[0], strerror(error));
+    complain_of_program(r->program[0], error);
     return status_of(error);
 }
 
@@ -560,7 +578,7 @@ int main(int argc, char **argv)
     launcher_reap(&r.launcher, 0);
     serve_end(&r.serve);
     if (error)
-        complain("cannot run %s: %s", r.program[0], strerror(error));
+        complain_of_program(r.program[0], error);
     else if (!begun)
         complain_nothing();
     return end_like(status);
