@@ -133,8 +133,8 @@ def _rare_rounds(run: Run, thresholds: Mapping[str, float]) -> str:
     """Why growth of a garbage collector's objects is not judged."""
     return (
         f"objects of the garbage collector, which freed some in {np.count_nonzero(run.collected):,} parts of the run; "
-        f"{thresholds['parts']} are needed, or two with a pause between; a recording with --universe=at-exit, and `steve leaks "
-        "--to 'at exit'`, tell garbage from what is kept"
+        f"{thresholds['parts']} are needed, or two with a pause between; snapshots tell garbage from what is kept: with "
+        "--universe=growing in the recording, `steve universe` shows what grew"
     )
 
 

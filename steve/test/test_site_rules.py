@@ -128,7 +128,8 @@ def test_growth_of_objects_needs_rounds_of_the_collector() -> None:
     assert site_rules.growth(rows, run_of(), DEFAULTS).not_judged == ""
     assert site_rules.growth(rows, run_of(collected=once), DEFAULTS).not_judged == (
         "objects of the garbage collector, which freed some in 3 parts of the run; 5 are needed, or two with a pause "
-        "between; a recording with --universe=at-exit, and `steve leaks --to 'at exit'`, tell garbage from what is kept"
+        "between; snapshots tell garbage from what is kept: with --universe=growing in the recording, `steve universe` shows "
+        "what grew"
     )
     assert site_rules.growth(rows_of(STEADY), run_of(collected=once), DEFAULTS).not_judged == ""
     level = rows_of([140_000] * 16, managed=100)
