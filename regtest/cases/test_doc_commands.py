@@ -62,6 +62,7 @@ NOT_RUN = {
 # the blocks with lines that are no commands, and what shows that they are right; test_tutorial compares outputs that are
 # the same each time
 NOT_COMMANDS = {
+    "docs/faq.md": {"local mark = require": "a program: test_program_of_the_faq"},
     "docs/manual.md": {
         'local misc = require "ljtrace.misc"': "a program: test_program_of_the_manual",
         "on: {push: ": "a workflow of GitHub, which has a command that is run",
@@ -235,6 +236,18 @@ def test_program_of_the_manual(tmp_path: Path) -> None:
     good(["luajit", "manual.lua"], cwd=tmp_path)
     for name in ("memprof", "sysprof"):
         assert good(["steve", name, f"{name}.bin"], cwd=tmp_path).out
+
+
+@pytest.mark.parametrize(("kept", "status"), (("", 0), ("cache[{}] = true", 1)), ids=("bounded", "leaks"))
+def test_program_of_the_faq(kept: str, status: int, tmp_path: Path) -> None:
+    """Of a library with a bounded cache and much garbage nothing is left, also with the JIT on."""
+    (program,) = not_commands(SOURCE / "docs/faq.md")
+    work = f"local cache = {{}} function work(n) for i = 1, n do cache[i % 10] = {{ 'garbage ' .. i }} {kept} end end"
+    (tmp_path / "library.lua").write_text("\n".join([work, *program]))
+    good(["luajit", "library.lua"], cwd=tmp_path)
+    good(["ljtrace", "run", "--out=library.ljt", "luajit", "library.lua"], cwd=tmp_path)
+    condition = ["--from", "half", "--to", "end", "--fail-if", "live_at_end > 16k"]
+    assert run(["steve", "check", "library.ljt", *condition], cwd=tmp_path).status == status
 
 
 def test_conditions_of_the_manual_page(base: Path) -> None:
