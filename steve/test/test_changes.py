@@ -172,6 +172,15 @@ def test_lines_that_have_moved(driver: Any, tmp_path: Path) -> None:  # noqa: F8
 
 
 @needs_browser
+def test_a_click_on_a_total_shows_it(page: Page) -> None:
+    for key in ("live_bytes", "blocks", "peak_bytes"):
+        page.find(f"[data-total='{key}']").click()
+        assert page.find("#explore-metric").get_attribute("value") == key
+        assert page.find(".x-chosen [data-total]").get_attribute("data-total") == key
+    assert page.complaints() == []
+
+
+@needs_browser
 def test_first_sentences(compared: tuple[Steve, Path], page: Page) -> None:
     """The lines that differ most come first, and lead to their rows; Back goes back."""
     rows = json.loads(compared[0]("diff", "a.ljt", "b.ljt", "--json", "--by", "line").out)

@@ -38,6 +38,18 @@ def test_units(tmp_path: Path) -> None:
 
 
 @needs_browser
+def test_a_click_on_a_total_shows_it(page: Page) -> None:  # noqa: F811
+    """In the control, in the views and in the address; of what was not recorded there is nothing to click on."""
+    for metric in ("freed", "reads", "peak"):
+        page.find(f"[data-total='{metric}.bytes']").click()
+        assert page.find("#explore-metric").get_attribute("value") == metric
+        assert page.find(".x-chosen [data-total]").get_attribute("data-total") == f"{metric}.bytes"
+    page.find("[data-total='freed.blocks']").click()
+    assert "metric=freed" in page.driver.current_url
+    assert page.complaints() == []
+
+
+@needs_browser
 def test_every_view(page: Page) -> None:  # noqa: F811
     parts = ("flame", "tree", "source", "rows")
     for view in (*parts[:3], "function", "line", "file", "object", "kind", "heap", "thread"):

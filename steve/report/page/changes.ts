@@ -158,8 +158,10 @@ class Page {
       const unit = key.endsWith("bytes") ? bytesText : countText;
       const value = make("dd", { title: `${exactText(total.a)} to ${exactText(total.b)}`, "data-total": key,
         "data-a": String(total.a), "data-b": String(total.b) }, signedText(change(total), unit));
-      return make("div", { class: `x-total${key === this.state.measure ? " x-chosen" : ""}` }, make("dt", {}, text), value,
+      const tile = make("div", { class: `x-total${key === this.state.measure ? " x-chosen" : ""}` }, make("dt", {}, text), value,
         make("dd", { class: "x-pair" }, `${percentText(total)}: ${unit(total.a)} to ${unit(total.b)}`));
+      tile.addEventListener("click", () => this.choose({ measure: key }));
+      return tile;
     }), ...(missing ? [without] : []));
   }
 

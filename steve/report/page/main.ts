@@ -275,7 +275,7 @@ class Page {
     text.textContent = `Garbage collection: ${shareText(value, passed)} of the ${name}.`;
   }
 
-  /** All metrics of the window, in both units. */
+  /** All metrics of the window, in both units. A click shows one, as the control does, which the keyboard reaches. */
   private showTotals(mask: Uint8Array): void {
     const { data, state } = this;
     const totals = totalsOf(data, state.window, state.scope, mask, state.age);
@@ -286,7 +286,7 @@ class Page {
         if (isAccess && !data.accesses)
             return make("div", {class : "x-total"}, make("dt", {}, SHORT_TEXTS[metric]), make("dd", {}, "–"),
                         make("dd", {class : "muted"}, "not recorded"));
-        return make("div", {class : metric === state.metric ? "x-total x-chosen" : "x-total"},
+        const tile = make("div", {class : metric === state.metric ? "x-total x-chosen" : "x-total"},
                     make("dt", {title : METRIC_TEXTS[metric]}, SHORT_TEXTS[metric]),
                     make("dd", {
                         "data-total" : `${metric}.bytes`,
@@ -301,6 +301,8 @@ class Page {
                         title : exactText(blocks)
                     },
                          `${countText(blocks)} ${counted}`));
+        tile.addEventListener("click", () => this.choose({ metric }));
+        return tile;
     }));
   }
 
