@@ -716,6 +716,22 @@ static void note_unrecorded(const struct collector *c)
     note_send(c, text);
 }
 
+/* Write and report that programs which it started are not recorded. Only a part of those that start them is seen. */
+static void note_started(const struct collector *c)
+{
+    const uint32_t n = c->ring->started;
+    char text[200];
+    if (!n)
+        return;
+    put_number(c, "started_programs", n);
+    snprintf(
+        text, sizeof text,
+        "programs that it starts are not recorded (%" PRIu32
+        " or more here): record each by itself, or all with valgrind --tool=ljtrace --trace-children=yes",
+        n);
+    note_send(c, text);
+}
+
 /* Report snapshots of which the process that took them has ended before it was complete. */
 static void note_lost_snapshots(const struct collector *c)
 {
@@ -807,6 +823,7 @@ static int finish(struct collector *c, int complete)
     if (c->children)
         put_number(c, "forked_children", c->children);
     note_unrecorded(c);
+    note_started(c);
     note_lost_snapshots(c);
     note_existing(c);
     note_pages(c);

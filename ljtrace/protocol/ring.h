@@ -141,6 +141,8 @@ struct ring_header {
     uint32_t
         listening; /* written by the collector: for how many forks it has listened on their sockets so far */
     uint32_t unrecorded; /* written by forked children: how many of them are not recorded */
+    /* Written by the library and by children of vfork: how many programs were started by posix_spawn and vfork. */
+    uint32_t started;
     /* Written by `ljtrace attach` and `ljtrace detach`: 1 = the recording is about to end. Events are not recorded any
      * more, so that threads do not spend their time waiting for room, but come to where the library can be called. */
     uint32_t ending;

@@ -227,6 +227,28 @@ def test_child_that_executes_another_program_has_no_trace(tmp_path: Path) -> Non
     wait_for(lambda: not [p for p in tmp_path.iterdir() if p.name.endswith(".part")], "drafts are gone")
 
 
+STARTERS = {
+    "vfork": ["sh", "-c", "/bin/echo a; no-such-program 2>/dev/null; /bin/echo b"],
+    "posix_spawn": [
+        sys.executable,
+        "-c",
+        "import os, sys; [os.wait() for _ in (1, 2) if os.posix_spawn('/bin/true', ['true'], {})]",
+    ],
+}
+
+
+@pytest.mark.parametrize("how", STARTERS)
+def test_programs_that_are_started_are_not_recorded(how: str, tmp_path: Path) -> None:
+    """Which is said, of those that could be executed."""
+    trace = natively(tmp_path / "t.ljt", STARTERS[how])
+    remark = "programs that it starts are not recorded (2 or more here): record each by itself"
+    assert trace.run.status == 0 and remark in trace.run.complaint
+    assert remark in run(["steve", "summary", trace.path]).complaint
+    assert json.loads(steve("info", "--json", trace.path).text)["recording"]["started_programs"] == "2"
+    alone = natively(tmp_path / "alone.ljt", ["/bin/true"])
+    assert "not recorded" not in alone.run.complaint + run(["steve", "summary", alone.path]).complaint
+
+
 @pytest.mark.parametrize("preload", [None, "", "libm.so.6"])
 def test_environment_and_descriptors(preload: str | None, tmp_path: Path) -> None:
     """The program sees neither the library's variables nor its descriptors."""

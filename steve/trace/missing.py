@@ -66,6 +66,11 @@ def remarks(trace: Trace) -> list[str]:
             f"{children:,} forked {'child is' if children == 1 else 'children are'} not recorded: out of the recorder's "
             "reach (another network namespace, a seccomp filter, a limit)"
         )
+    if started := int(facts.get("started_programs", 0)):
+        found.append(
+            f"programs that it starts are not recorded ({started:,} or more here): record each by itself, or all with "
+            "valgrind --tool=ljtrace --trace-children=yes"
+        )
     return [line for line in found if line]
 
 

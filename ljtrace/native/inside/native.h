@@ -53,6 +53,8 @@ void native_ring_send_end(void);
  * it does not. And: count this child as one that is not recorded. */
 bool native_ring_wait_for_listener(uint32_t fork);
 void native_ring_unrecorded(void);
+/* Another program was started, or a child of vfork is about to execute one; begins = false: that has failed. */
+void native_ring_started(bool begins);
 /* The program is about to exit with this status; or this is a child of vfork, unless that is_sure not to be. */
 void native_ring_exiting(int status, bool is_sure);
 /* Hand the current slab over, and wait until the collector has read all that was handed over. */

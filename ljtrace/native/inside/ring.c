@@ -504,6 +504,12 @@ void native_ring_unrecorded(void)
         __atomic_add_fetch(&native_ring->unrecorded, 1, __ATOMIC_RELAXED);
 }
 
+void native_ring_started(bool begins)
+{
+    if (native_ring)
+        __atomic_add_fetch(&native_ring->started, begins ? 1 : UINT32_MAX, __ATOMIC_RELAXED);
+}
+
 void native_ring_exiting(int status, bool is_sure)
 {
     if (!native_is_on())

@@ -35,6 +35,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <spawn.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -108,6 +109,8 @@ static bool is_own_process(void)
 /* The program is about to be replaced; begins = false: that has failed. */
 static void put_exec(bool begins)
 {
+    if (native_is_on() && !native_is_sandboxed() && !is_own_process())
+        native_ring_started(begins);
     if (begins && is_own_process())
         lua_states_settle();
     if (!is_own_process() || !native_ring_lock())
@@ -134,6 +137,19 @@ EXEC(execv, (const char *path, char *const argv[]), (path, argv))
 EXEC(execvp, (const char *file, char *const argv[]), (file, argv))
 EXEC(execvpe, (const char *file, char *const argv[], char *const envp[]), (file, argv, envp))
 EXEC(fexecve, (int fd, char *const argv[], char *const envp[]), (fd, argv, envp))
+
+#define SPAWN(name)                                                                                          \
+    NATIVE_PUBLIC int name(pid_t *pid, const char *path, const posix_spawn_file_actions_t *actions,          \
+                           const posix_spawnattr_t *attributes, char *const argv[], char *const envp[])      \
+    {                                                                                                        \
+        typeof(name) *const real = (typeof(name) *)native_next(#name);                                       \
+        const int result = real(pid, path, actions, attributes, argv, envp);                                 \
+        if (result == 0 && native_is_on() && !native_is_sandboxed())                                         \
+            native_ring_started(true);                                                                       \
+        return result;                                                                                       \
+    }
+SPAWN(posix_spawn)
+SPAWN(posix_spawnp)
 
 /* The arguments of execl and its relatives, up to NULL, as the array argv. The rest of the list follows. */
 #define COLLECT(first, count, list)                                                                          \
