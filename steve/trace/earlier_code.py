@@ -28,6 +28,6 @@ def remark(trace: Trace) -> str:
         return ""
     return (
         f"{count:,} {'line' if count == 1 else 'lines'} of Lua {'is' if count == 1 else 'are'} approximate: LuaJIT had "
-        "compiled this code before ljtrace attach. The memory of a function that is called there may be charged to the line of the call "
-        "or of the loop. Code that is compiled later has exact lines, and all code with `ljtrace run`"
+        "compiled this code before ljtrace attach. The memory of a function that is called there may be charged to the line of "
+        "the call or of the loop. Code that is compiled later has exact lines, and all code with `ljtrace run`"
     )
