@@ -4,7 +4,7 @@
  *
  * The tool starts it; it is never run by hand. Here are its main loop, its conversation with the tool, and
  * its behaviour at forks and at the end. Decoding the records is the task of feed.c, opening the output that
- * of sink.c.
+ * of sink.c, looking at the program's pages that of looks.c, and saying what is missing that of remarks.c.
  *
  * The collector closes all descriptors that it inherits except the ring, the socket and the output, so that
  * the program's pipes end when the program does. If the socket closes before the record RAW_END, the tool was
@@ -12,12 +12,9 @@
  * file can no longer be written, the collector reports the reason to the tool and ends.
  */
 #define _GNU_SOURCE
-#include "ljtrace/collector/channel.h"
-#include "ljtrace/collector/copy.h"
 #include "ljtrace/collector/ending.h"
-#include "ljtrace/collector/feed.h"
-#include "ljtrace/collector/pages.h"
-#include "ljtrace/collector/sink.h"
+#include "ljtrace/collector/looks.h"
+#include "ljtrace/collector/remarks.h"
 #include "ljtrace/protocol/local_socket.h"
 #include "ljtrace/protocol/trace_name.h"
 #include "ljtrace/protocol/ring.h"
@@ -46,41 +43,6 @@ enum { TEXT_CHUNK_EVENTS = 4096 };
 /* Settings of malloc in bytes: the largest block from its heap (32 MiB is the maximum), how much free memory
  * it keeps, and how much it gets at the start. */
 enum { HEAP_BLOCK = 32 << 20, HEAP_KEPT = 64 << 20, HEAP_READY = 24 << 20 };
-
-/* A look at the program's pages that has begun. */
-struct open_look {
-    const char *reason; /* NULL = there is none */
-    uint64_t time;
-    uint32_t slabs;         /* it ends when so many more were read, if there is always one to be read */
-    struct regions regions; /* those known when it began, and in between what was mapped since */
-};
-
-/* The state of this process. */
-struct collector {
-    struct channel channel;
-    struct sink sink;
-    const char *pattern; /* the name of the output before %p is expanded */
-    const char *name;
-    struct recording recording; /* what is asked; its process is that of this collector */
-    char process[64];           /* "PID@START" of the traced process */
-    struct ring_header *ring;   /* also channel.ring */
-    uint32_t slab_count, slab_bytes;
-    struct mt_writer *writer;
-    struct feed *feed;
-    struct open_look look;
-    uint32_t looks;         /* how many looks the launcher had asked for when this process looked last */
-    struct pages *pages;    /* NULL = they are not looked at */
-    const char *limit_name; /* of what limits the size of the file */
-    struct keep keep;
-    /* A slab whose first bytes were fed before it was full; RING_SLABS = none. */
-    uint32_t begun;
-    uint64_t begun_bytes;  /* how many bytes of it were fed */
-    struct timespec wrote; /* when the file was last complete up to the ring's end */
-    uint32_t last_slab;    /* the last slab received by a token; RING_SLABS = none yet */
-    bool forked;           /* this collector belongs to a forked child */
-    uint32_t lost_snapshots;
-    uint32_t children; /* forked by the program since this process collects its events */
-};
 
 /* Send the final message of this process. The tool shows it to the user. */
 static void send_final(const struct collector *c, const char *what, const char *why)
@@ -306,19 +268,12 @@ static bool open_sink(struct collector *c, bool draft)
     return false;
 }
 
-static void put_number(const struct collector *c, const char *key, uint64_t n)
-{
-    char number[24];
-    snprintf(number, sizeof number, "%" PRIu64, n);
-    mt_writer_info(c->writer, key, number);
-}
-
 /* Write where a native child comes from, as the tool does for its children. */
 static void write_origin(struct collector *c, const char *file, uint32_t pid)
 {
-    put_number(c, "forked_from_pid", pid);
+    remarks_number(c, "forked_from_pid", pid);
     mt_writer_info(c->writer, "forked_from_file", file);
-    put_number(c, "pid", c->recording.process);
+    remarks_number(c, "pid", c->recording.process);
 }
 
 /* Called in a fork of the collector: release the parent's ring and file and become the child's collector. The
@@ -498,100 +453,24 @@ static int write_so_far(struct collector *c)
     return 1;
 }
 
-/* -- the pages of the program (--pages) -- */
-
-static void forget_look(struct collector *c)
-{
-    if (c->look.reason)
-        feed_fill_regions(c->feed, NULL);
-    regions_free(&c->look.regions);
-    c->look = (struct open_look){0};
-}
-
-/* Set the time of the trace. Returns false if the recording has not begun. */
-static bool time_of_look(const struct collector *c, uint64_t *time)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    *time = (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
-    const uint64_t start = c->ring->clock, at = *time;
-    *time -= start;
-    return start && start <= at;
-}
-
-/* Begin to look while the program goes on. What it had mapped by now is known when the records that are in the ring now are
- * read, so the look ends after them. It may have been unmapped again by then. */
-static void begin_look(struct collector *c, const char *reason)
-{
-    uint64_t time;
-    if (!time_of_look(c, &time))
-        return;
-    c->look = (struct open_look){reason, time, c->slab_count, regions_copy(feed_regions(c->feed))};
-    feed_fill_regions(c->feed, &c->look.regions);
-    pages_begin(c->pages);
-    pages_read_rest(c->pages);
-}
-
-/* Write what was seen by the look that has begun, if one has. */
-static void end_look(struct collector *c)
-{
-    struct open_look *l = &c->look;
-    if (!l->reason)
-        return;
-    pages_write(c->pages, c->writer, &l->regions, c->ring, l->time, l->reason, "");
-    forget_look(c);
-}
-
-/* Release the slab that was read. If the program has asked to look at its pages, it waits for that: until all is read at its
- * end, else until the rest can be read while it goes on. */
-static void release_and_look(struct collector *c)
-{
-    const struct feed_pages asked = feed_take_pages(c->feed);
-    uint64_t time;
-    if (c->look.reason && (asked.asked || --c->look.slabs == 0))
-        end_look(c);
-    const bool looks = c->pages && asked.asked && !asked.end && time_of_look(c, &time);
-    if (c->pages && asked.asked && asked.end && time_of_look(c, &time))
-        pages_take(c->pages, c->writer, feed_regions(c->feed), c->ring, time, "end", "");
-    if (looks)
-        pages_begin(c->pages);
-    channel_release(&c->channel);
-    if (!looks)
-        return;
-    pages_read_rest(c->pages);
-    pages_write(c->pages, c->writer, feed_regions(c->feed), c->ring, time, "mark", asked.name);
-}
-
-/* May the collector begin to look by itself? Not before it knows the blocks from before the attach. */
-static bool may_look(const struct collector *c)
-{
-    return c->pages && !c->look.reason && !feed_awaits_existing(c->feed);
-}
-
 /* Milliseconds until something is due besides tokens. */
 static int until_due(const struct collector *c)
 {
-    const int writing = until_writing(c), pages = may_look(c) ? pages_wait(c->pages) : writing;
+    const int writing = until_writing(c), pages = looks_may_begin(c) ? pages_wait(c->pages) : writing;
     return pages < writing ? pages : writing;
 }
 
 /* Do what is due. has_token: are there records to be read, besides those of the current slab? Returns false like consume. */
 static int do_due(struct collector *c, bool has_token)
 {
-    const char *reason = may_look(c) ? pages_due(c->pages) : NULL;
+    const char *reason = looks_due(c);
     const bool ends = c->look.reason && !has_token;
-    if (!c->look.reason) {
-        const uint32_t looks = __atomic_load_n(&c->ring->looks, __ATOMIC_ACQUIRE);
-        if (c->pages && looks != c->looks && !c->forked)
-            reason = "request";
-        c->looks = looks;
-    }
     if ((reason || ends || until_writing(c) == 0) && !write_so_far(c))
         return 0;
     if (reason)
-        begin_look(c, reason);
+        looks_begin(c, reason);
     else if (ends && !channel_has_token(&c->channel, 0)) /* else not all was read */
-        end_look(c);
+        looks_end(c);
     return 1;
 }
 
@@ -622,7 +501,7 @@ static int collect(struct collector *c)
             return 0;
         c->last_slab = token.slab;
         c->begun = RING_SLABS;
-        release_and_look(c);
+        looks_release(c);
         answer_request(c);
         if (feed_ended(c->feed))
             return 1;
@@ -648,135 +527,6 @@ static const char *end_file(struct collector *c, enum mt_ending ending, struct m
     if (!written)
         return err->text;
     return removed ? "the file was removed while it was written" : wrong;
-}
-
-/* Send a line that the tool shows at the end of the recording, not as a failure. */
-static void note_send(const struct collector *c, const char *text)
-{
-    char bytes[1000];
-    int n = snprintf(bytes, sizeof bytes, "%c%s", RING_NOTE, text);
-    size_t size = n < 0 ? 0 : (size_t)n < sizeof bytes - 1 ? (size_t)n : sizeof bytes - 2;
-    bytes[size++] = RING_NOTE;
-    if (send(c->channel.socket, bytes, size, MSG_NOSIGNAL) < 0)
-        return; /* the tool is gone */
-}
-
-/* Report which source lines are missing, to the user and as a fact in the file. */
-static void note_missing_lines(struct collector *c)
-{
-    char text[900];
-    if (!feed_missing_lines(c->feed, text, sizeof text))
-        return;
-    mt_writer_info(c->writer, "missing_lines", text);
-    note_send(c, text);
-}
-
-/* Say what could not be seen of the pages. */
-static void note_pages(const struct collector *c)
-{
-    const char *problem = pages_problem(c->pages);
-    if (!problem)
-        return;
-    mt_writer_info(c->writer, "pages_problem", problem);
-    note_send(c, problem);
-}
-
-static void note_parts(const struct collector *c)
-{
-    char text[900];
-    if (keep_summary(&c->keep, &c->sink, c->writer, text, sizeof text))
-        note_send(c, text);
-}
-
-/* Write which events are missing, how many frees and resizes were of blocks whose News are not in the trace, and how much of
- * the peak are blocks that were divided into pieces after it. */
-static void note_missing_events(const struct collector *c)
-{
-    feed_lost(c->feed, c->ring->lost);
-    if (c->recording.attached)
-        put_number(c, "older_frees", mt_writer_older(c->writer));
-    if (mt_writer_orphans(c->writer))
-        put_number(c, "orphan_frees", mt_writer_orphans(c->writer));
-    if (mt_writer_peak_reserve(c->writer))
-        put_number(c, "peak_reserve", mt_writer_peak_reserve(c->writer));
-}
-
-/* Write how many forked children are not recorded, and report it. */
-static void note_unrecorded(const struct collector *c)
-{
-    const uint32_t n = c->ring->unrecorded;
-    char text[200];
-    if (!n)
-        return;
-    put_number(c, "unrecorded_children", n);
-    snprintf(text, sizeof text,
-             "%" PRIu32 " forked %s not recorded: out of the recorder's reach (another network namespace, a "
-             "seccomp filter, a limit)",
-             n, n == 1 ? "child is" : "children are");
-    note_send(c, text);
-}
-
-/* Write and report that programs which it started are not recorded. Only a part of those that start them is seen. */
-static void note_started(const struct collector *c)
-{
-    const uint32_t n = c->ring->started;
-    char text[200];
-    if (!n)
-        return;
-    put_number(c, "started_programs", n);
-    snprintf(
-        text, sizeof text,
-        "programs that it starts are not recorded (%" PRIu32
-        " or more here): record each by itself, or all with valgrind --tool=ljtrace --trace-children=yes",
-        n);
-    note_send(c, text);
-}
-
-/* Report snapshots of which the process that took them has ended before it was complete. */
-static void note_lost_snapshots(const struct collector *c)
-{
-    char text[100];
-    const uint32_t n = c->lost_snapshots;
-    if (!n)
-        return;
-    put_number(c, "lost_snapshots", n);
-    snprintf(text, sizeof text, "%" PRIu32 " %s not complete, and not in the file", n,
-             n == 1 ? "snapshot was" : "snapshots were");
-    note_send(c, text);
-}
-
-/* Report why blocks from before the recording are not known. */
-static void note_existing(const struct collector *c)
-{
-    char text[300];
-    feed_existing_failed(c->feed);
-    const char *problem = feed_existing_problem(c->feed);
-    if (!problem)
-        return;
-    snprintf(text, sizeof text, "--existing-blocks: not all blocks from before the attach are known: %s",
-             problem);
-    note_send(c, text);
-}
-
-/* The launcher does not know the name. */
-static void note_name(const struct collector *c)
-{
-    char text[900], children[200] = "";
-    if (!c->recording.native || c->forked || strcmp(c->name, "-") == 0)
-        return;
-    if (c->children == 1)
-        snprintf(
-            children, sizeof children,
-            "; a forked child has a file of its own, with its process id in the name, unless it executed "
-            "another program");
-    else if (c->children)
-        snprintf(children, sizeof children,
-                 "; %" PRIu32
-                 " forked children have files of their own, with their process ids in the names, "
-                 "unless they executed another program",
-                 c->children);
-    snprintf(text, sizeof text, "memtrace written to %s%s", c->name, children);
-    note_send(c, text);
 }
 
 /* A program that goes on after the recording keeps the ring mapped: return the memory of its slabs to the system. */
@@ -809,32 +559,23 @@ static int finish(struct collector *c, int complete)
     struct mt_error err = {0};
     if (!feed_ended(c->feed))
         feed_time(c->feed, c->ring->instructions);
-    end_look(c);
+    looks_end(c);
     const uint64_t dropped = mt_writer_limited(c->writer);
     const struct ending e = how_it_ended(c, dropped);
     if (e.fact)
-        put_number(c, e.fact, e.value);
+        remarks_number(c, e.fact, e.value);
     if (e.file == ENDING_DISCARD)
         sink_discard(&c->sink);
     else if (e.file == ENDING_PUBLISH)
         sink_publish(&c->sink, c->process);
-    note_missing_lines(c);
-    note_missing_events(c);
-    if (c->children)
-        put_number(c, "forked_children", c->children);
-    note_unrecorded(c);
-    note_started(c);
-    note_lost_snapshots(c);
-    note_existing(c);
-    note_pages(c);
-    note_parts(c);
+    remarks_write(c);
     if (e.note)
-        note_send(c, e.note);
+        remarks_send(c, e.note);
     if (e.file == ENDING_REMOVE)
         sink_remove(&c->sink);
     const char *wrong = e.file == ENDING_REMOVE ? sink_close(&c->sink) : end_file(c, e.ending, &err);
     if (!wrong && e.file != ENDING_REMOVE)
-        note_name(c);
+        remarks_name(c);
     if (complete && wrong)
         send_final(c, "cannot write", wrong);
     else if (complete && dropped)
@@ -867,7 +608,7 @@ static void prepare_memory(const struct collector *c)
 static int serve(struct collector *c)
 {
     pages_free(c->pages); /* of the parent's */
-    forget_look(c);
+    looks_forget(c);
     c->pages = c->recording.pages ? pages_new((int)c->recording.process, c->recording.pages_every) : NULL;
     say(c, RING_READY); /* If the tool is gone already, the file is still ended properly. */
     if (!c->forked)
