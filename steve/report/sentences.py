@@ -191,8 +191,8 @@ def _of_free(data: TraceData) -> Iterator[Sentence]:
         text = f"{human_bytes(found.free)} of the {human_bytes(found.resident)} that are resident at the last look"
         yield Sentence(
             "",
-            f"{text} ({found.free / found.resident:.0%}) are free memory that the allocator keeps: `steve resident` says how "
-            "to return it.",
+            f"{text} ({found.free / found.resident:.0%}) are free memory that the allocator keeps; steve resident says how to "
+            "return it.",
             "",
             "#addresses" if data.addresses else "",
         )
