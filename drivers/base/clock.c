@@ -51,18 +51,21 @@ static __attribute__((noinline)) void *no_work(size_t size, uint32_t id)
     return NULL;
 }
 
-enum { TRIALS = 20001, MOST = 4096, RARE = TRIALS / 1000 };
+enum { TRIALS = CLOCK_TRIALS, MOST = CLOCK_MOST, RARE = TRIALS / 1000 };
 
-/* The least difference between values that occur often. Many virtual machines advance the counter in steps of 10
- * ns. If there is only one value, the step can be as large as that value. */
-static uint64_t step_of(const uint32_t counts[MOST])
+uint64_t clock_step_of(const uint32_t counts[CLOCK_MOST])
 {
-    uint64_t last = MOST, step = MOST;
+    /* first and last: of the values of one multiple of the step */
+    uint64_t first = MOST, last = MOST, step = MOST;
     for (uint64_t ticks = 0; ticks < MOST - 1; ticks++) {
         if (counts[ticks] <= RARE)
             continue;
-        if (last < ticks && ticks - last < step)
-            step = ticks - last;
+        if (last == ticks - 1 && ticks - first > 1)
+            return 1;
+        if (last < MOST && last != ticks - 1 && ticks - first < step)
+            step = ticks - first;
+        if (last != ticks - 1)
+            first = ticks;
         last = ticks;
     }
     if (step < MOST)
@@ -85,7 +88,7 @@ static void measure_cost(void)
     while ((seen += counts[ticks]) <= TRIALS / 2)
         ticks++;
     clock_facts.cost = ticks;
-    clock_facts.step = step_of(counts);
+    clock_facts.step = clock_step_of(counts);
 }
 
 void clock_calibrate(void)

@@ -10,5 +10,6 @@ int main(void)
     failed += run_table_tests();
     failed += run_picture_tests();
     failed += run_jeff_tests();
+    failed += run_clock_tests();
     return failed != 0;
 }

@@ -15,5 +15,6 @@ int run_region_tests(void);
 int run_table_tests(void);
 int run_picture_tests(void);
 int run_jeff_tests(void);
+int run_clock_tests(void);
 
 #endif
