@@ -261,6 +261,8 @@ def text(chosen: blocks.Blocks, report: dict) -> str:
     if "lost" in report:
         lines.append(f"note     {missing.text(chosen.trace)}")
     verdict = "sound" if report["sound"] else "NOT SOUND"
-    heading = chosen.title(f"{counted(report['events'], 'event')}, {counted(report['live_at_end'], 'block')} live at the end")
+    heading = chosen.title(
+        f"{counted(report['events'], 'event')}, {counted(report['live_at_end'], 'block')} live at the end"
+    )
     lines.append(f"{heading}: {verdict}")
     return "\n".join(lines) + "\n"
