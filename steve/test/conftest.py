@@ -40,6 +40,15 @@ def pytest_configure(config: pytest.Config) -> None:
         pytest.exit("run these tests inside the build tree: ./in-place python3 -m pytest ...", 2)
 
 
+def examples(number: int, *allowed: hypothesis.HealthCheck) -> hypothesis.settings:
+    """The settings of a test of random examples: `number` of them on request (LJTRACE_FAULTS, which `make faults` sets), else a
+    third, as the tests of a change have to end soon. allowed: what hypothesis would complain about otherwise."""
+    return hypothesis.settings(
+        max_examples=number if "LJTRACE_FAULTS" in os.environ else max(number // 3, 10),
+        suppress_health_check=[*allowed, hypothesis.HealthCheck.too_slow],
+    )
+
+
 def run_group(words: list[str], stdin: bytes = b"", seconds: float = 1800, **more: Any) -> subprocess.CompletedProcess:
     """Run a command to its end. On a timeout or interrupt, end all processes that it has started."""
     with subprocess.Popen(

@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import List
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import reference_lives as reference
-from conftest import Steve, make_trace
+from conftest import Steve, examples, make_trace
 from histories import histories
 from reference import Event
 from reference_lives import Lives, Run, Step
@@ -23,7 +23,7 @@ from steve.analysis import blocks
 from steve.kernels import _lives
 from steve.trace._memtrace import Trace
 
-RUNS = settings(max_examples=50, deadline=None)
+RUNS = examples(50)
 FIELDS = (
     "handle size bytes resizes born died first_use last_use loads stores modifies bytes_read "
     "bytes_written used news thread free_thread freed shared"

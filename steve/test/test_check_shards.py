@@ -11,9 +11,9 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
-from conftest import Steve, make_trace
+from conftest import Steve, examples, make_trace
 from reference_lives import Run, script
 from steve.analysis import blocks
 from steve.kernels import _totals
@@ -33,7 +33,7 @@ def in_shards(path: Path) -> dict | None:
     return rounds.Rounds(rounds.Reading(str(path)), Here(), silent).run(_totals.Check)
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(runs(), CHUNKS)
 def test_random_traces(run: Run, chunk: int) -> None:
     with tempfile.TemporaryDirectory() as folder:

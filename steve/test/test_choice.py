@@ -9,13 +9,13 @@ from pathlib import Path
 from collections.abc import Callable
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import reference
 import reference_lives
 import warm
-from conftest import Steve
+from conftest import Steve, examples
 from reference import Event
 from reference_lives import Block, Lives, Run, Step
 from steve.command import COMMANDS
@@ -70,7 +70,7 @@ def chosen_options(window: tuple, where: str) -> list[str]:
     return [word for name, value in ends if value for word in (name, value)]
 
 
-FEWER = settings(max_examples=25, deadline=None)
+FEWER = examples(25)
 CHOICES = st.tuples(runs(marks=True), st.sampled_from(WINDOWS), st.sampled_from(("", *sorted(WHERES))))
 
 

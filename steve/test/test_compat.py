@@ -11,10 +11,10 @@ from pathlib import Path
 from collections.abc import Callable
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
-from conftest import Steve
+from conftest import Steve, examples
 from steve.kernels import _ops
 from steve.trace._memtrace import Trace
 
@@ -238,7 +238,7 @@ ADDRESSES = st.one_of(
 SIZES = st.sampled_from([0, 1, 8, 17, 256, 257, 4096, 5000, 1 << 21, 2**63])
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@examples(60, HealthCheck.function_scoped_fixture)
 @given(lines=st.lists(st.tuples(st.sampled_from("NNFLSM"), ADDRESSES, SIZES), min_size=1, max_size=120))
 def test_overlapping_blocks_as_by_definition(tmp_path: Path, lines: list[tuple[str, int, int]]) -> None:
     lines = [line for line in lines if line[0] != "N" or line[1] + line[2] < 2**64]

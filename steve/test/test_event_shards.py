@@ -12,10 +12,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
-from conftest import Steve, make_trace
+from conftest import Steve, examples, make_trace
 from reference_lives import STACKS, Run, script
 from steve.analysis import blocks
 from steve.kernels import _accesses, _walk
@@ -26,7 +26,7 @@ from test_analyses import run_steve, runs
 from test_live_shards import CHUNKS, arguments, rich  # noqa: F401 (a fixture)
 from test_shards import Here, silent
 
-RUNS = settings(max_examples=60, deadline=None)
+RUNS = examples(60)
 WHERES = (None, "size >= 30 and lifetime < 20", "not freed")
 
 

@@ -11,8 +11,9 @@ import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 
 import pytest
+from conftest import examples
 from allocstats_files import OLD, record, series, write
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
 from steve.allocstats.medians import median
@@ -94,9 +95,7 @@ def test_unclosed_list_and_repeats_are_warned_of(tmp_path: Path) -> None:
     assert len(stats.warnings) == 2 and "repeat" in stats.warnings[1] and "not closed" in stats.warnings[0]
 
 
-@settings(
-    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
-)
+@examples(60, HealthCheck.function_scoped_fixture)
 @given(data=st.binary(max_size=300), at=st.integers(0, len(OLD)))
 def test_damaged_files_give_an_error_or_data(tmp_path: Path, data: bytes, at: int) -> None:
     path = tmp_path / "damaged"
@@ -204,9 +203,7 @@ def assert_equal_tables(tables: list, files: list[AllocStats], reference) -> Non
 point = st.tuples(st.sampled_from("NF"), st.integers(0, 5), st.sampled_from([0, 100, 200, 300]))
 
 
-@settings(
-    max_examples=80, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
-)
+@examples(80, HealthCheck.function_scoped_fixture)
 @given(runs=st.lists(st.lists(point, min_size=1, max_size=12), min_size=1, max_size=4))
 def test_tables_equal_the_plain_reference(tmp_path: Path, runs: list) -> None:
     files = []

@@ -11,10 +11,10 @@ import tempfile
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
-from conftest import Steve, make_trace
+from conftest import Steve, examples, make_trace
 from steve.analysis import blocks
 from steve.commands import lines
 from steve.system.samples import WHOLE
@@ -158,7 +158,7 @@ def of_shards(path: Path, where: str | None, pool: type[Shards]) -> list[dict]:
     return rows(sums, walked.lives, walked.lines)
 
 
-@settings(max_examples=40, deadline=None)
+@examples(40)
 @given(CHUNKS, st.sampled_from(WHERES), st.integers(1, 200), st.randoms(use_true_random=True))
 def test_random_lines(chunk: int, where: str | None, steps: int, choose: random.Random) -> None:
     with tempfile.TemporaryDirectory() as folder:
@@ -168,7 +168,7 @@ def test_random_lines(chunk: int, where: str | None, steps: int, choose: random.
         assert of_shards(path, where, Few) == expected
 
 
-@settings(max_examples=30, deadline=None)
+@examples(30)
 @given(CHUNKS, st.integers(20, 200), st.randoms(use_true_random=True))
 def test_lua_that_begins_late(chunk: int, steps: int, choose: random.Random) -> None:
     """Events before the first Lua heap, in slots that its blocks use later, do not change the lines of Lua."""

@@ -14,10 +14,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
-from conftest import Steve, make_trace
+from conftest import Steve, examples, make_trace
 from reference_lives import STACKS, Run, script
 from steve.analysis import blocks, folds
 from steve.kernels._lives import LIFE, Selection
@@ -26,7 +26,7 @@ from steve.command import COMMANDS, Command
 from test_analyses import run_steve, runs
 from test_shards import Here
 
-RUNS = settings(max_examples=80, deadline=None)
+RUNS = examples(80)
 CHUNKS = st.sampled_from((1, 2, 5))
 WHERES = (
     None,

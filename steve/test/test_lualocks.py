@@ -10,10 +10,10 @@ import tempfile
 from pathlib import Path
 from typing import NamedTuple
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
-from conftest import Steve, make_trace
+from conftest import Steve, examples, make_trace
 
 # (file, first line) of the prototypes, whose blocks are at 65536, 66560...; their instructions begin at
 # offset 104
@@ -49,7 +49,7 @@ class Doing(NamedTuple):
 
 WHATS = ("fetch", "fetch", "access", "access", "access", "call", "gc", "interp", "N", "N", "F", "R")
 Story = list[Doing]
-RUNS = settings(max_examples=30, deadline=None)
+RUNS = examples(30)
 
 
 @st.composite

@@ -11,14 +11,14 @@ from collections import Counter, defaultdict
 from pathlib import Path
 from typing import Tuple
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
-from conftest import make_trace
+from conftest import examples, make_trace
 from steve import cli
 from steve.trace._memtrace import TYPE_NAMES, VM_NAMES
 
-RUNS = settings(max_examples=25, deadline=None)
+RUNS = examples(25)
 HEAPS = "heap 0x1000 lua\nheap 0x2000 lua\n"
 TRACE = VM_NAMES.index("TRACE")
 GRID = 64

@@ -15,11 +15,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import test_line_shards
-from conftest import Steve, make_trace
+from conftest import Steve, examples, make_trace
 from reference_lives import Run, script
 from steve.analysis import blocks, totals
 from steve.analysis.operations import Operations
@@ -33,7 +33,7 @@ from test_event_shards import plain_sharing, stateful
 from test_live_shards import CHUNKS, DIVIDED, Everything, Shards, Sums, by_key, eventful, line_of
 from test_shards import Here, report_of, silent
 
-RUNS = settings(max_examples=40, deadline=None)
+RUNS = examples(40)
 ENDS = ((None, "b"), ("a", None), ("b", None), ("b", "b"), ("a", "b"), (None, "a"))
 WHERES = (None, None, "size >= 30 and lifetime < 20", "born >= 5 and not freed or shared")
 GROUPS = {"group_of": np.array([2**32 - 1, 1, 0, 1], "u4"), "largest": [2560, 2560]}

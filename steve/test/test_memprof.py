@@ -12,9 +12,10 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from conftest import examples
 from ljbytes import record, stream, symtab
 from steve.profilers._ljstream import Heap, StreamError
 from steve.profilers.memprof.places import C, INSIDE, LUA, TRACE, Place
@@ -227,7 +228,7 @@ def mutated(good: bytes) -> st.SearchStrategy[bytes]:
     return st.lists(edit, min_size=1, max_size=4).map(apply)
 
 
-@settings(max_examples=400, deadline=None)
+@examples(400)
 @given(mutated(V3) | mutated(symtab(1, BUILTIN) + stream(b"ljm", 1, *V1_EVENTS)) | st.binary(max_size=80))
 def test_hostile_bytes(data: bytes) -> None:
     harmless(data, lambda d: MemprofFile(d, "x").read(Heap()))
@@ -263,7 +264,7 @@ EVENT = st.one_of(
 )
 
 
-@settings(max_examples=200, deadline=None)
+@examples(200)
 @given(st.lists(EVENT, max_size=30))
 def test_what_is_written_is_read(events: list[tuple]) -> None:
     file = MemprofFile(write(events), "x")

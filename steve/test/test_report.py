@@ -18,9 +18,9 @@ from typing import Any
 import numpy as np
 import pytest
 from allocstats_files import record, series, write
-from conftest import BUILD, Steve, make_trace
+from conftest import BUILD, Steve, examples, make_trace
 from histories import histories
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
 from steve.allocstats.parse import read_allocstats
@@ -221,9 +221,7 @@ def compare_sites(answer: dict[str, Any], reference: Reference) -> None:
         assert found[stack]["peak_bytes"] == reference.at_peak.get(stack, 0)
 
 
-@settings(
-    max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
-)
+@examples(40, HealthCheck.function_scoped_fixture)
 @given(history=histories(), data=st.data())
 def test_numbers_equal_the_plain_reference(tmp_path: Path, steve: Steve, history: list[Any], data: Any) -> None:
     stacks = data.draw(st.lists(st.integers(1, 3), min_size=len(history), max_size=len(history)))

@@ -18,12 +18,12 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import reference
 import reference_lives
-from conftest import BUILD, Steve, make_trace
+from conftest import BUILD, Steve, examples, make_trace
 from histories import histories
 from reference import Event
 from reference_lives import Run
@@ -79,7 +79,7 @@ def ops_in_one(path: Path, form: str, resizes: bool) -> bytes:
         return file.read()
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(histories(), st.sampled_from((1, 3, 8)), st.sampled_from(("text", "binary")), st.booleans())
 def test_random_ops(history: list[Event], chunk: int, form: str, resizes: bool) -> None:
     with tempfile.TemporaryDirectory() as folder:
@@ -87,7 +87,7 @@ def test_random_ops(history: list[Event], chunk: int, form: str, resizes: bool) 
         assert ops_in_shards(path, form, resizes) == ops_in_one(path, form, resizes)
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(histories(), st.sampled_from((1, 3, 8)))
 def test_random_summaries(history: list[Event], chunk: int) -> None:
     with tempfile.TemporaryDirectory() as folder:
@@ -99,7 +99,7 @@ def test_random_summaries(history: list[Event], chunk: int) -> None:
         assert [x.tolist() for x in summary.used_stacks()] == [x.tolist() for x in expected.used_stacks()]
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(histories(), st.sampled_from((1, 3, 8)))
 def test_random_lifetimes(history: list[Event], chunk: int) -> None:
     with tempfile.TemporaryDirectory() as folder:
@@ -141,7 +141,7 @@ def report_of(analysis: ReportAnalysis) -> list:
     ]
 
 
-@settings(max_examples=80, deadline=None)
+@examples(80)
 @given(runs(marks=True), st.sampled_from((1, 3, 8)), st.sampled_from((2, 4, 400)))
 def test_random_reports(run: Run, chunk: int, bins: int) -> None:
     """bins: with few, the timeline's bins are wider than shards."""

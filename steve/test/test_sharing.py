@@ -10,11 +10,11 @@ from pathlib import Path
 from collections.abc import Callable
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import reference_accesses as slow
-from conftest import Steve, make_trace
+from conftest import Steve, examples, make_trace
 from reference import Event
 from reference_accesses import History
 from reference_lives import Run, Step, script
@@ -26,7 +26,7 @@ from test_event_shards import choice, plain_sharing
 from test_live_shards import CHUNKS, arguments
 from test_shards import Here, silent
 
-RUNS = settings(max_examples=100, deadline=None)
+RUNS = examples(100)
 PAGE = 4096
 IDS = (3, 5, 9)  # indices of reference_lives.STACKS
 WHERES = {None: lambda block: True, "size >= 12": lambda block: block.size >= 12}

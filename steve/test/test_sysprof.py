@@ -12,9 +12,10 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from conftest import examples
 from ljbytes import numbers, record, stream, symtab
 from steve.profilers.sysprof.fold import Folder
 from steve.profilers.sysprof.reader import SysprofFile
@@ -115,7 +116,7 @@ def consume(data: bytes) -> None:
         folder.stack(sample)
 
 
-@settings(max_examples=400, deadline=None)
+@examples(400)
 @given(mutated(DATA) | st.binary(max_size=60))
 def test_hostile_bytes(data: bytes) -> None:
     harmless(data, consume)
@@ -142,7 +143,7 @@ FRAME = st.one_of(
 )
 
 
-@settings(max_examples=500, deadline=None)
+@examples(500)
 @given(st.integers(0, 9), st.lists(FRAME, min_size=1, max_size=12), st.integers(1, 3))
 def test_whole_stacks_survive_the_format(state: int, stack: list[Frame], weight: int) -> None:
     """Every frame is read back at its place; only calls into Lua may be added."""

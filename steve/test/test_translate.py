@@ -6,11 +6,11 @@ import tempfile
 from pathlib import Path
 from collections.abc import Callable
 
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 import reference
-from conftest import make_trace
+from conftest import examples, make_trace
 from histories import histories, operations
 from reference import Event, Op
 from steve import cli
@@ -19,7 +19,7 @@ from steve.kernels._walk import Walk
 from steve.parallel.rounds import analyse_whole
 from steve.trace._memtrace import OpsFile, Trace
 
-RUNS = settings(max_examples=150, deadline=None)
+RUNS = examples(150)
 
 
 def written(write: Callable[[int], object]) -> tuple[str, object]:

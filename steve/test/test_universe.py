@@ -8,9 +8,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from conftest import examples
 from steve.kernels._lives import LIFE
 from steve.trace._memtrace import Trace
 from steve.snapshots._graph import dominators, retained, shortest
@@ -266,7 +267,7 @@ GRAPH = st.integers(1, 12).flatmap(
 )
 
 
-@settings(max_examples=400, deadline=None)
+@examples(400)
 @given(GRAPH)
 def test_retained_is_what_goes_with_an_object(graph: tuple) -> None:
     n, links, roots, sizes = graph

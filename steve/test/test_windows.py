@@ -16,11 +16,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import reference_lives
-from conftest import Steve, make_trace
+from conftest import Steve, examples, make_trace
 from reference_lives import Run, Step
 from steve.kernels._report import AFTER, SUMS, BlockCells
 from steve.kernels._walk import Walk
@@ -137,7 +137,7 @@ def cells_of(path: Path, analysis: BlockCells, columns: tuple[str, ...] = SUMS) 
     return found
 
 
-@settings(max_examples=80, deadline=None)
+@examples(80)
 @given(runs(), st.sampled_from((1, 3, 8)), st.sampled_from((1, 10, 1000000)))
 def test_random_cells(run: Run, chunk: int, most: int) -> None:
     """most: with few cells, bins are merged. In parts, they are the same."""
