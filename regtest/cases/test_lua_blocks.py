@@ -138,7 +138,7 @@ def test_buffers_are_no_tables(tmp_path: Path) -> None:
 
 def test_string_tables_are_no_other_objects(tmp_path: Path) -> None:
     """They begin with pointers to strings; the addresses of some of these look like an object's header."""
-    states = 601
+    states = 201
     trace = record(
         tmp_path / "t.ljt", ["luajit", SOURCE / "regtest/native/manystates.lua", str(states - 1)], "--trace-mem=no"
     )

@@ -252,16 +252,16 @@ def test_overlapping_blocks_as_by_definition(tmp_path: Path, lines: list[tuple[s
 def test_many_blocks_over_each_other(tmp_path: Path) -> None:
     """Blocks that are made again and again at one address without a Free: the hash table grows, and the newest
     block is found."""
-    lines = [("N", 64 * (i % 5000), 64 + i % 4096) for i in range(20000)]
-    lines += [("S", 64 * i + 8, 4) for i in range(5000)] + [("F", 64 * i, 0) for i in range(5000)] * 2
+    lines = [("N", 64 * (i % 1500), 64 + i % 4096) for i in range(6000)]
+    lines += [("S", 64 * i + 8, 4) for i in range(1500)] + [("F", 64 * i, 0) for i in range(1500)] * 2
     path = tmp_path / "trace"
     path.write_text("".join(f">>> {letter} {addr} {size}\n" for letter, addr, size in lines))
     with open(tmp_path / "ops", "wb") as out:
         _ops.write_ops(Trace(str(path), overlaps=True), out.fileno())
     found = (tmp_path / "ops").read_text().splitlines()
-    assert found[20000:25000] == overlapping_ops(lines[:25000]).splitlines()[20000:]
-    assert found[25000:30000] == [f"{15000 + i} F {64 * i} 0" for i in range(5000)]
-    assert found[30000:] == [f"{10000 + i} F {64 * i} 0" for i in range(5000)]
+    assert found[6000:7500] == overlapping_ops(lines[:7500]).splitlines()[6000:]
+    assert found[7500:9000] == [f"{4500 + i} F {64 * i} 0" for i in range(1500)]
+    assert found[9000:] == [f"{3000 + i} F {64 * i} 0" for i in range(1500)]
 
 
 @pytest.mark.parametrize(

@@ -329,7 +329,7 @@ def test_memory_that_stays_at_the_end(tmp_path: Path) -> None:
     subprocess.run(["cc", "-O1", "-fno-builtin", "-o", "holds", "holds.c"], cwd=tmp_path, check=True)
     with open(tmp_path / "ops", "w") as out:
         subprocess.run(["./holds", "text"], cwd=tmp_path, check=True, stdout=out)
-    options = ("--goal=end", "--replays=150", "--allocators=glibc", "--json", "--verify=./holds")
+    options = ("--goal=end", "--replays=90", "--allocators=glibc", "--json", "--verify=./holds")
     result = json.loads(tune(tmp_path, "ops", *options).stdout)
     assert result["goal"] == "end" and result["suggested"]["large_freed_bytes"] >= 60_000_000
     assert result["recommended"]["options"].keys() & {"mmap_threshold", "trim_threshold", "top_pad"}, result[
