@@ -54,7 +54,10 @@ def recorded(mode: str, path: Path, *options: str) -> tuple[Program, set[int], s
         gone = program.others
         command = ["ljtrace", "attach", "--existing-blocks", f"--out={path}", *options, process.pid]
         with started(command, stderr=subprocess.PIPE) as recorder:
-            wait_for(lambda: path.exists() and b"existing_bytes" in run(["steve", "dump", path]).out, "they are known")
+            wait_for(
+                lambda: path.exists() and b'"existing": {' in run(["steve", "summary", "--json", path]).out,
+                "they are known",
+            )
             kept = program.go_on()
             good(["ljtrace", "detach", process.pid])
             said = recorder.communicate(timeout=SECONDS)[1].decode()

@@ -92,7 +92,7 @@ for i = 1, 12000 do
     if i % 4 == 0 then
         remember(i)
     end
-    for j = 1, 10 do
+    for j = 1, 25 do
         sum = sum + step(j)
     end
     pieces[i % 40] = "line " .. i
@@ -256,16 +256,6 @@ def test_nothing_in_python(tmp_path: Path) -> None:
     trace = record(tmp_path / "t.ljt", ["/usr/bin/python3", "-I", "-S", "-c", PYTHON])
     for by in ("stack", "line"):
         assert names(found_in(trace, by)) == {rule: [] for rule in RULES}
-
-
-def test_only_known_garbage_in_the_lua_programs(tmp_path: Path) -> None:
-    """Two of the programs make garbage on purpose, in loops of 100,000 and more."""
-    scripts = sorted(path for path in (SOURCE / "regtest/lua").glob("*.lua") if path.name != "run.lua")
-    trace = record(tmp_path / "t.ljt", ["luajit", SOURCE / "regtest/lua/run.lua", *scripts])
-    found = names(found_in(trace))
-    assert found["growth"] == found["capacity"] == []
-    assert len(found["temporary_line"]) == 2
-    assert all("(gc_churn.lua:" in site or "(jit_allocs.lua:" in site for site in found["temporary_line"])
 
 
 TREES = """\

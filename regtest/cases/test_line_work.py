@@ -257,7 +257,7 @@ end
 @pytest.mark.parametrize("jit", ["-joff", "-jon"])
 @pytest.mark.parametrize("text", [SCRIPT, IN_C], ids=["script", "in C"])
 def test_every_number_equals_the_slow_account(text: str, jit: str, tmp_path: Path) -> None:
-    path = recorded(tmp_path, text % 100, jit, "-Ohotloop=10")
+    path = recorded(tmp_path, text % 60, jit, "-Ohotloop=10")
     account, rows = Account(path).rows, functions(path)
     wanted = {line[1:]: row for line, row in account.items() if line and line[0].endswith("script.lua")}
     assert wanted.keys() == rows.keys() and len(rows) > 8

@@ -266,7 +266,7 @@ def test_program_with_a_filter_of_its_own(tmp_path: Path) -> None:
 
 LARGE = """\
 local ffi = require "ffi" ffi.cdef "int getpid(void);"
-local keep = {} for i = 1, 400000 do keep[i] = {i} end
+local keep = {} for i = 1, 200000 do keep[i] = {i} end
 print(ffi.C.getpid()) io.stdout:flush()
 io.read()
 require "ljtrace".snapshot("lost")

@@ -100,7 +100,7 @@ static void *allocate(void *any)
 {
     void *own[64] = {0};
     for (unsigned n = 0; !s_ends; n++) {
-        if (n % 256 == 0)
+        if (n % 32 == 0)
             usleep(1000); /* so that traces stay small */
         free(own[n % 64]);
         own[n % 64] = malloc(n * 67 % 5000);
