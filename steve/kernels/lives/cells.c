@@ -590,9 +590,10 @@ static bool take_segment(struct cells *c, const struct mt_batch *batch, const st
 /* The element of the index at which the search for the cell of a Free begins. NULL: no search is expected. */
 static uint32_t *index_of_free(const struct cells *c, const struct mt_event *e)
 {
+    if (e->kind != MT_FREE || e->slot >= c->blocks_room)
+        return NULL;
     const struct cells_block *b = &c->blocks[e->slot];
-
-    if (e->kind != MT_FREE || e->slot >= c->blocks_room || b->state != LIVE_HERE || b->made == c->now)
+    if (b->state != LIVE_HERE || b->made == c->now)
         return NULL;
     return &c->of_cells.at[hash_of_cell(b->group, b->made, c->now) & (c->of_cells.room - 1)];
 }
