@@ -13,7 +13,7 @@ import sys
 import tempfile
 import threading
 import time
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Iterator
 
@@ -108,6 +108,26 @@ def test_program_is_unharmed(mode: str, tmp_path: Path) -> None:
             if mode == "fork":
                 wait_for(lambda: list(tmp_path.glob(f"{i}.*.ljt")), "children have files of their own")
         unharmed(process)
+
+
+WAITS = ("sleep", "nanosleep", "clock", "poll", "epoll", "select", "futex", "recv", "read")
+
+
+@pytest.mark.parametrize("options", [[], ["--existing-blocks"], ["--pages"], ["--universe"]], ids=str)
+def test_no_call_ends_early(options: list[str], tmp_path: Path) -> None:
+    """Each thread waits in another system call, and the recorder's work is done by the first. A sleep that was interrupted
+    can be continued only if the recorder makes none of its own meanwhile."""
+    with ExitStack() as all_of_them:
+        programs = {}
+        for call in WAITS:
+            argv = [NATIVE / "waits", call]
+            process = programs[call] = all_of_them.enter_context(started(argv, stdout=subprocess.PIPE))
+            assert process.stdout and process.stdout.readline() == b"waiting\n"
+            trace = attach(process.pid, tmp_path / f"{call}.ljt", "--seconds=0.05", *options)
+            assert trace.ending() == "detached", "it waits for too short a time for this machine"
+        wrong = {call: process.communicate(timeout=SECONDS)[0].decode() for call, process in programs.items()}
+        assert wrong == dict.fromkeys(WAITS, "")
+        assert {process.returncode for process in programs.values()} == {0}
 
 
 def ring_ending(pid: int, value: int) -> bytes:

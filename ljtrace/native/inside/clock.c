@@ -7,8 +7,10 @@
  * least MEASURED apart, and corrected by another reading after each RENEWED.
  */
 #include "ljtrace/native/inside/native.h"
+#include "ljtrace/protocol/kernel.h"
 
 #include <cpuid.h>
+#include <sys/syscall.h>
 #include <time.h>
 #include <x86intrin.h>
 
@@ -78,4 +80,10 @@ uint64_t native_now(void)
     const uint64_t now =
         holds ? s_base.time + (uint64_t)(((unsigned __int128)ticks * s_base.rate) >> FRACTION) : read_both();
     return s_last = now > s_last ? now : s_last;
+}
+
+void native_pause(long milliseconds)
+{
+    struct timespec time = {milliseconds / 1000, milliseconds % 1000 * 1000000};
+    kernel_call(SYS_pselect6, 0, 0, 0, 0, (long)&time, 0);
 }

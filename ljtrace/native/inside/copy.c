@@ -217,8 +217,7 @@ void copy_restart(void)
 /* The program waits for it, but not for long. */
 void copy_end(void)
 {
-    enum { TRIES = 100 };
-    const struct timespec pause = {0, 10000000};
+    enum { TRIES = 100, PAUSE = 10 };
     for (int i = 0; i < TRIES && host_copy_runs(); i++)
-        nanosleep(&pause, NULL);
+        native_pause(PAUSE);
 }

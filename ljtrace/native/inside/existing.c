@@ -18,7 +18,6 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/single_threaded.h>
-#include <time.h>
 
 /* COPIES: the most that are made, if a thread is inside malloc in each. */
 enum { COPIES = 3, ATTEMPTS = 20, YIELDS = 200, BLOCKS = 2000, ANSWERS = 1000 /* milliseconds */ };
@@ -74,12 +73,6 @@ static _Noreturn void report_from_copy(bool is_last)
 
 /* -- in the program -- */
 
-static void pause_for(long milliseconds)
-{
-    const struct timespec pause = {0, milliseconds * 1000000};
-    nanosleep(&pause, NULL);
-}
-
 /* The ring is locked. Wait until no thread is inside malloc, but not for long. */
 static bool becomes_quiet(void)
 {
@@ -98,7 +91,7 @@ static bool was_busy(void)
     if (__libc_single_threaded)
         return false;
     for (int i = 0; i < ANSWERS && !host_copy_result(HOST_COPY_OTHER, &answer); i++)
-        pause_for(1);
+        native_pause(1);
     return answer == BUSY;
 }
 
@@ -138,7 +131,7 @@ void existing_report(void)
     for (int i = 0; !wrong && i < ATTEMPTS; i++) {
         if (attempt(&copies))
             return;
-        pause_for(1);
+        native_pause(1);
     }
     give_up(wrong ? wrong : s_busy);
 }

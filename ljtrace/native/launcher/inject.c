@@ -287,6 +287,17 @@ static void restart_call(struct user_regs_struct *r)
     r->rip -= 2; /* to the instruction `syscall` */
 }
 
+/* Let a thread that is not used go on as if it had not been stopped: the kernel makes its call again, but for those that fail
+ * with EINTR after a stop. */
+static void restore_call(pid_t thread, struct user_regs_struct *r)
+{
+    if ((long long)r->orig_rax < 0 || (long long)r->rax != -EINTR)
+        return;
+    restart_call(r);
+    r->orig_rax = (unsigned long long)-1; /* the kernel restarts nothing */
+    ptrace(PTRACE_SETREGS, thread, NULL, r);
+}
+
 /* Bytes that XSAVE writes; 0 = the processor does not have it. */
 static uint32_t extended_bytes(void)
 {
@@ -394,10 +405,13 @@ static bool try_thread(const struct target *t, pid_t thread, struct work *w, con
         *wrong = is_traced ? why : strerror(error);
         return is_traced || error != EPERM;
     }
-    const bool safe = interrupt(thread) && ptrace(PTRACE_GETREGS, thread, NULL, &r) == 0 &&
-                      !has_signal(t, thread) && safe_point(t, thread, &r);
+    const bool usable =
+        interrupt(thread) && ptrace(PTRACE_GETREGS, thread, NULL, &r) == 0 && !has_signal(t, thread);
+    const bool safe = usable && safe_point(t, thread, &r);
     if (safe)
         *wrong = call(t, thread, &r, w);
+    else if (usable)
+        restore_call(thread, &r);
     leave(thread);
     return safe;
 }
