@@ -39,3 +39,12 @@ bool copy_read(int socket, struct feed *f)
     free(part);
     return good;
 }
+
+void copy_wait_for_end(int socket)
+{
+    enum { MOST = 2000 /* milliseconds */ };
+    char rest[64];
+    struct pollfd one = {.fd = socket, .events = POLLIN};
+    while (poll(&one, 1, MOST) > 0 && read(socket, rest, sizeof rest) > 0)
+        ;
+}

@@ -361,6 +361,8 @@ static void follow_copy(struct collector *c)
         feed_drop_snapshot(c->feed);
         c->lost_snapshots++;
     }
+    if (good && c->pages)
+        copy_wait_for_end(copy);
     if (copy >= 0)
         close(copy);
 }

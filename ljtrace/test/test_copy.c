@@ -6,6 +6,8 @@
 #include "ljtrace/collector/copy.h"
 #include "ljtrace/protocol/copies.h"
 #include <sys/socket.h>
+#include <sys/wait.h>
+#include <time.h>
 
 /* Put the records of a snapshot of two objects. */
 static void put_snapshot(struct session *s)
@@ -109,12 +111,45 @@ static void wrong_sizes_and_records_are_refused(void **state)
     assert_int_equal(snapshots_read(s, pair, false), 0);
 }
 
+/* Pages of a process that are resident; 0 = its memory is gone. */
+static long resident_pages(pid_t process)
+{
+    char path[64];
+    long all = 0, resident = 0;
+    snprintf(path, sizeof path, "/proc/%d/statm", process);
+    FILE *file = fopen(path, "re");
+    assert_true(file && fscanf(file, "%ld %ld", &all, &resident) == 2);
+    fclose(file);
+    return resident;
+}
+
+static void its_memory_is_gone_after_the_wait(void **state)
+{
+    int pair[2];
+    (void)state;
+    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, pair), 0);
+    const pid_t child = fork();
+    if (child == 0) {
+        close(pair[0]);
+        const struct timespec pause = {0, 100000000};
+        nanosleep(&pause, NULL);
+        _exit(0);
+    }
+    close(pair[1]);
+    assert_true(resident_pages(child) > 0);
+    copy_wait_for_end(pair[0]);
+    assert_int_equal(resident_pages(child), 0);
+    close(pair[0]);
+    waitpid(child, NULL, 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(parts_are_joined, setup, teardown),
         cmocka_unit_test_setup_teardown(one_that_ends_early_is_given_up, setup, teardown),
         cmocka_unit_test_setup_teardown(one_that_is_cut_is_given_up, setup, teardown),
-        cmocka_unit_test_setup_teardown(wrong_sizes_and_records_are_refused, setup, teardown)};
+        cmocka_unit_test_setup_teardown(wrong_sizes_and_records_are_refused, setup, teardown),
+        cmocka_unit_test(its_memory_is_gone_after_the_wait)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
