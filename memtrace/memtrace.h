@@ -346,6 +346,8 @@ struct mt_mapping {
 /* A range that the program itself mapped, by calls of mmap, mremap, sbrk or shmat, and has not unmapped. Or memory of the
  * recorder inside the program: the only frame of its stack has MT_RECORDER as its function. */
 #define MT_RECORDER "[recorder]"
+/* The same of a heap of one of the arenas that glibc has for threads. */
+#define MT_ARENA "[arena]"
 /* The only frame of the stack of blocks that the program had before ljtrace attach has this as its function. */
 #define MT_BEFORE_ATTACH "[before the attach]"
 struct mt_region {

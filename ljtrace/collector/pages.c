@@ -16,6 +16,7 @@
  */
 #define _GNU_SOURCE
 #include "ljtrace/collector/pages.h"
+#include "ljtrace/collector/arenas.h"
 #include "ljtrace/collector/map.h"
 
 #include <errno.h>
@@ -61,9 +62,10 @@ struct pages {
     uint64_t every, page;
     /* Milliseconds: when to ask next whether it is time to look, when the last look ended, and how long it took. */
     uint64_t next, taken, took;
-    uint64_t highest;  /* the most bytes that were resident at a look */
-    bool any;          /* there was a look */
-    uint32_t recorder; /* the stack of the recorder's regions; 0 = not defined yet */
+    uint64_t highest; /* the most bytes that were resident at a look */
+    bool any;         /* there was a look */
+    uint32_t recorder,
+        heap; /* the stacks of the regions of the recorder, and of heaps of arenas; 0 = not defined yet */
     char problem[300];
     /* What this look has seen. */
     struct seen *seen;
@@ -74,6 +76,8 @@ struct pages {
     size_t names_size, names_room;
     uint8_t *runs;
     size_t runs_size, runs_room;
+    struct ring_range *heaps; /* of arenas */
+    uint32_t heaps_count, heaps_room;
     uint64_t entries[ENTRIES];
     struct scanned_range ranges[RANGES];
     bool scans;     /* the kernel has SCAN */
@@ -107,6 +111,7 @@ void pages_free(struct pages *p)
     free(p->seen);
     free(p->names);
     free(p->runs);
+    free(p->heaps);
     free(p);
 }
 
@@ -517,6 +522,42 @@ static void read_all_pages(struct pages *p)
         close(pagemap);
 }
 
+/* -- heaps of arenas -- */
+
+static void find_heaps_of(struct pages *p, int memory, int pagemap, const struct mt_mapping *m)
+{
+    const uint64_t end = m->start + m->size,
+                   first = (m->start + ARENA_ALIGNMENT - 1) & ~(ARENA_ALIGNMENT - 1);
+    for (uint64_t at = first; at < end; at += ARENA_ALIGNMENT) {
+        const uint64_t bytes = arena_heap_bytes(memory, pagemap, at, p->page);
+        if (!bytes)
+            continue;
+        if (p->heaps_count == p->heaps_room) {
+            p->heaps_room = p->heaps_room ? 2 * p->heaps_room : 64;
+            p->heaps = grow(p->heaps, p->heaps_room, sizeof *p->heaps);
+        }
+        p->heaps[p->heaps_count++] = (struct ring_range){at, bytes < end - at ? bytes : end - at};
+    }
+}
+
+/* Find the heaps of glibc's arenas. If the memory of the process must not be read, none is known. */
+static void find_heaps(struct pages *p)
+{
+    char path[64];
+    snprintf(path, sizeof path, "/proc/%d/mem", p->pid);
+    const int memory = open(path, O_RDONLY | O_CLOEXEC), pagemap = open_pagemap(p);
+    p->heaps_count = 0;
+    for (uint32_t i = 0; i < p->count && memory >= 0 && pagemap >= 0; i++) {
+        const struct mt_mapping *m = &p->seen[i].is;
+        if (is_anonymous(p, &p->seen[i]) && (m->flags & MT_MAPPING_WRITE) && m->rss && m->size <= SPARSE)
+            find_heaps_of(p, memory, pagemap, m);
+    }
+    if (memory >= 0)
+        close(memory);
+    if (pagemap >= 0)
+        close(pagemap);
+}
+
 /* -- writing -- */
 
 static uint32_t string(struct mt_writer *w, const char *text)
@@ -524,13 +565,13 @@ static uint32_t string(struct mt_writer *w, const char *text)
     return mt_writer_string(w, text, strlen(text));
 }
 
-/* The stack of regions that are the recorder's. */
-static uint32_t recorders_stack(struct pages *p, struct mt_writer *w)
+/* The stack of regions that no call of the program has mapped: one frame with this function. *known: it, once it is defined. */
+static uint32_t special_stack(struct mt_writer *w, const char *function, uint32_t *known)
 {
-    const struct mt_frame frame = {.function = string(w, MT_RECORDER)};
-    if (!p->recorder)
-        p->recorder = mt_writer_stack(w, 0, mt_writer_frame(w, &frame));
-    return p->recorder;
+    const struct mt_frame frame = {.function = string(w, function)};
+    if (!*known)
+        *known = mt_writer_stack(w, 0, mt_writer_frame(w, &frame));
+    return *known;
 }
 
 /* Copy the ranges of the recorder. The program may have written anything there. Returns how many there are. */
@@ -549,9 +590,10 @@ static void write_seen(struct pages *p, struct mt_writer *w, const struct region
                        const struct ring_header *ring, struct mt_pages *head)
 {
     struct ring_range own[RING_OWN];
-    const uint32_t n = copy_own(ring, own), stack = recorders_stack(p, w);
+    const uint32_t n = copy_own(ring, own), stack = special_stack(w, MT_RECORDER, &p->recorder);
+    const uint32_t heap = p->heaps_count ? special_stack(w, MT_ARENA, &p->heap) : 0;
     head->mappings = p->count;
-    head->regions = regions->count + n;
+    head->regions = regions->count + n + p->heaps_count;
     mt_writer_pages(w, head);
     for (uint32_t i = 0; i < p->count; i++) {
         struct mt_mapping m = p->seen[i].is;
@@ -563,6 +605,8 @@ static void write_seen(struct pages *p, struct mt_writer *w, const struct region
         mt_writer_region(w, head->time, &regions->of[i]);
     for (uint32_t i = 0; i < n; i++)
         mt_writer_region(w, head->time, &(struct mt_region){own[i].start, own[i].size, stack});
+    for (uint32_t i = 0; i < p->heaps_count; i++)
+        mt_writer_region(w, head->time, &(struct mt_region){p->heaps[i].start, p->heaps[i].size, heap});
 }
 
 /* What a thread's stack reserves by default; 0 = it is not known, or has no limit. */
@@ -669,6 +713,7 @@ void pages_read_rest(struct pages *p)
     }
     if (p->count)
         qsort(p->seen, p->count, sizeof *p->seen, by_address);
+    find_heaps(p);
     p->took = now() - p->began;
 }
 

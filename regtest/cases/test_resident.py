@@ -36,6 +36,10 @@ def by_kind(found: dict) -> dict[str, int]:
     return {row["kind"]: row["bytes"] for row in found["rows"]}
 
 
+def mebibytes(size: int) -> str:
+    return f"{size / MB:.3g} MiB"
+
+
 def check_sum(found: dict) -> None:
     """The rows add up to the kernel's sum of all mappings, and that is its count of the process within 1%."""
     assert sum(row["bytes"] for row in found["rows"]) == found["rss"]
@@ -79,7 +83,8 @@ def test_what_a_trim_returns(tmp_path: Path) -> None:
     assert abs(int(trace.run.text) - returned) < 0.05 * returned
     assert free["whole"] - MB < free["whole_below"] <= free["whole"]
     text = steve("resident", trace.path, "--at", "freed").text
-    assert "malloc_trim(0) returns them" in text and "glibc.malloc.mmap_threshold" in text
+    assert f"malloc_trim(0) can return up to {mebibytes(free['returnable'])}" in text
+    assert "the caches of threads (tcache)" in text and "glibc.malloc.mmap_threshold" in text
     (pinned,) = (row for row in look(trace, "--at", "freed", "--by", "site")["rows"] if row["blocks"] == 30)
     assert 30 * 3000 < pinned["pinned"] < 40 * PAGE
 
@@ -125,6 +130,51 @@ def test_arenas_of_threads(tmp_path: Path) -> None:
     assert found["threads"] == 17 and kinds["live"] < MB and kinds["other"] < 2 * MB
     (free,) = (row for row in found["rows"] if row["kind"] == "free")
     assert "arenas of threads" in free["detail"]
+
+
+def test_what_a_trim_returns_of_arenas(tmp_path: Path) -> None:
+    """The ends of arenas of threads stay; without the caches of threads, all else that is said to be returned is."""
+    trace = natively(
+        tmp_path / "t.ljt", [RESIDENT, "arenas"], "--pages", env={"GLIBC_TUNABLES": "glibc.malloc.tcache_count=0"}
+    )
+    (before,), (after,) = (
+        [row for row in look(trace, "--at", at)["rows"] if row["kind"] == "free"] for at in ("all ran", "trimmed")
+    )
+    returned = int(trace.run.text)
+    assert returned > 10 * MB and abs(before["returnable"] - returned) < 0.05 * returned
+    assert after["returnable"] < 0.02 * returned and after["whole"] > 4 * after["returnable"]
+
+
+@pytest.mark.parametrize("options", [[], ["--existing-blocks"]], ids=str)
+def test_memory_from_before_the_attach(options: list[str], tmp_path: Path) -> None:
+    """Arenas of threads are no stacks, also if nothing in them is live; mappings are said to be from before. The recorder's
+    copy of the process is gone at the first look, since it would share all pages."""
+    path = tmp_path / "t.ljt"
+    with started([RESIDENT, "older"], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdout
+        ready, arenas = process.stdout.readline().split()
+        assert ready == b"ready"
+        done = run(["ljtrace", "attach", "--pages", "--seconds=0.5", f"--out={path}", *options, process.pid])
+        process.communicate(b"\n")
+        assert done.status == 0 and process.returncode == 0, done.complaint
+    trace = Trace(path, done).check()
+    first = look(trace, "--by", "look")["rows"][0]
+    assert first["reason"] == "first" and first["pss"] > 0.9 * first["rss"]
+    for at in ("1", "end"):
+        found = look(trace, "--at", at)
+        check_sum(found)
+        rows = {row["kind"]: row for row in found["rows"]}
+        assert rows["before"]["bytes"] >= 24 * MB and rows.get("other", {"bytes": 0})["bytes"] < MB
+        assert rows["stacks"]["detail"].startswith("of 17 threads, ") and rows["stacks"]["bytes"] < MB
+        assert f"with {int(arenas)} arenas of threads" in rows["free"]["detail"]
+        assert rows["free"]["bytes"] > 20 * MB
+        assert (rows["free"]["whole"] is None) == (not options)
+    text = steve("resident", path).text
+    assert "start the program with `ljtrace run --pages`" in text
+    assert ("malloc_trim" in text) == bool(options)
+    (judged,) = json.loads(steve("findings", "--json", "--rules", "kept_free", path).text)
+    reason = "blocks from before the attach are not known: ljtrace attach --existing-blocks"
+    assert judged["not_judged"] == (None if options else reason) and (judged["bytes"] > 20 * MB) == bool(options)
 
 
 def test_what_the_program_maps(tmp_path: Path) -> None:

@@ -1,6 +1,6 @@
 /* resident.c - memory of all kinds, for the case test_resident: what it prints is what should be found.
  *
- *     resident parts FILE | kept | arenas | maps | wait | grows
+ *     resident parts FILE | kept | arenas | maps | wait | older | grows | busy
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
@@ -55,8 +55,8 @@ static void *go_deep(void *any)
     char frame[DEEP];
     memset(frame, 1, sizeof frame);
     __asm__ volatile("" ::"r"(frame) : "memory"); /* so that the compiler does not leave it out */
-    pthread_barrier_wait(&s_barrier); /* all are deep */
-    pthread_barrier_wait(&s_barrier); /* until the mark was made */
+    pthread_barrier_wait(&s_barrier);             /* all are deep */
+    pthread_barrier_wait(&s_barrier);             /* until the mark was made */
     return any;
 }
 
@@ -128,7 +128,7 @@ static int kept(void)
 
 /* -- arenas: threads that allocate at the same time -- */
 
-enum { WORKERS = 16, PIECES = 3000 };
+enum { WORKERS = 16, PIECES = 3000, END = 100000 };
 
 static void *work(void *any)
 {
@@ -137,6 +137,7 @@ static void *work(void *any)
     for (int i = 0; i < PIECES; i++)
         piece[i] = filled(64 + (seed = seed * 1664525 + 1013904223) % 1500);
     char *left = strdup("the summary of this turn");
+    free(filled(END)); /* at the end of the arena */
     for (int i = 0; i < PIECES; i++)
         free(piece[i]);
     free(piece);
@@ -145,18 +146,60 @@ static void *work(void *any)
     return left;
 }
 
-static int arenas(void)
+/* Returns when all threads have worked; they wait then. */
+static void start_workers(pthread_t *thread)
 {
-    pthread_t thread[WORKERS];
     pthread_barrier_init(&s_barrier, NULL, WORKERS + 1);
     for (size_t i = 0; i < WORKERS; i++)
         pthread_create(&thread[i], NULL, work, (void *)(i + 1));
     pthread_barrier_wait(&s_barrier);
-    LJTRACE_MARK("all ran");
+}
+
+static void end_workers(const pthread_t *thread)
+{
     pthread_barrier_wait(&s_barrier);
     for (int i = 0; i < WORKERS; i++)
         pthread_join(thread[i], NULL);
+}
+
+static int arenas(void)
+{
+    pthread_t thread[WORKERS];
+    start_workers(thread);
+    LJTRACE_MARK("all ran");
+    const long before = resident();
+    malloc_trim(0);
+    printf("%ld\n", before - resident());
+    LJTRACE_MARK("trimmed");
+    end_workers(thread);
     return 0;
+}
+
+/* How many arenas malloc has besides the main one. */
+static int arenas_of_threads(void)
+{
+    char text[1 << 17] = "";
+    int n = -1;
+    FILE *to = fmemopen(text, sizeof text, "w");
+    if (!to || malloc_info(0, to) || fclose(to))
+        abort();
+    for (const char *at = text; (at = strstr(at, "<heap nr=")); at++)
+        n++;
+    return n;
+}
+
+/* -- older: arenas and a mapping from before the recorder comes -- */
+
+static int older(void)
+{
+    pthread_t thread[WORKERS];
+    start_workers(thread);
+    const char *own = picture();
+    printf("ready %d\n", arenas_of_threads());
+    fflush(stdout);
+    getchar();
+    end_workers(thread);
+    return own[1] - 2;
 }
 
 /* -- maps: all calls that map memory -- */
@@ -221,6 +264,8 @@ int main(int argc, char **argv)
         return grows();
     if (strcmp(what, "busy") == 0)
         return busy();
+    if (strcmp(what, "older") == 0)
+        return older();
     if (strcmp(what, "wait") == 0) {
         char *older = filled(PICTURE);
         puts("ready");
@@ -232,6 +277,6 @@ int main(int argc, char **argv)
         getchar();
         return older[1] + newer[1] - 2;
     }
-    fprintf(stderr, "usage: resident parts FILE | kept | arenas | maps | wait | grows | busy\n");
+    fprintf(stderr, "usage: resident parts FILE | kept | arenas | maps | wait | older | grows | busy\n");
     return 2;
 }

@@ -15,7 +15,7 @@ from steve.analysis import live_at, totals
 from steve.analysis.owners import CHANGED, FREE, KINDS, LUA, TITLES, Finder
 from steve.system.errors import UsageError
 from steve.terminal.progress import Progress
-from steve.terminal.units import counted
+from steve.terminal.units import counted, human_bytes
 
 if TYPE_CHECKING:
     from steve.analysis.blocks import Blocks
@@ -127,19 +127,35 @@ def over_time(trace: Trace, again: Trace, most: int, tick: Tick) -> list[Look]:
     return found
 
 
+def lacks_blocks(info: dict) -> bool:
+    """Are the blocks unknown that the program had before the recorder was attached to it?"""
+    none_found = info.get("existing_blocks") == "0" and "existing_problem" in info
+    return "attached" in info and ("existing_blocks" not in info or none_found)
+
+
 def from_before(info: dict) -> list[str]:
     """What is known of the blocks that the program had before the recorder was attached to it."""
     if "existing_blocks" not in info:
         return [
-            "Blocks from before the attach are not known: they count as free, their mappings as of unknown owner. "
-            "ljtrace attach --existing-blocks records them."
+            "Blocks from before the attach are not known: they are in one row with free memory, and their mappings in that of "
+            "mappings from before the attach. ljtrace attach --existing-blocks records them."
         ]
     if "existing_problem" in info:
         return [
             f"Not all blocks from before the attach are known ({info['existing_problem']}): the others count as free, "
-            "their mappings as of unknown owner."
+            "their mappings as mapped before the attach."
         ]
     return []
+
+
+def of_older_mappings(size: int) -> list[str]:
+    """What is to be said of so many bytes of mappings from before the attach."""
+    if not size:
+        return []
+    return [
+        f"Whose the {human_bytes(size)} are that were mapped before the attach is not known (--by mapping lists them). To know "
+        "which calls map memory and whose blocks keep pages, start the program with `ljtrace run --pages`."
+    ]
 
 
 # -- free memory --
@@ -169,6 +185,8 @@ def kept_free(chosen: Blocks) -> tuple[KeptFree | None, str]:
         return None, "no look at the pages of the process: ljtrace run --pages"
     if why := why_no_owners(chosen):
         return None, why
+    if lacks_blocks(chosen.trace.info()):
+        return None, "blocks from before the attach are not known: ljtrace attach --existing-blocks"
     with Progress(chosen.command, chosen.args.quiet) as progress:
         live = live_at.live_at(chosen.open_again(), looks[-1].time, progress)
     found = Finder(chosen.trace, looks[-1], live).find(by_block=False)

@@ -6,8 +6,9 @@ a live block belongs to that, and the rest to the part. A page that is partly co
 bytes. The sum is what the kernel reports as resident: where the pages that were read differ from its sum for a mapping,
 since the process ran meanwhile, the difference is a row of its own.
 
-glibc's arenas are recognized by their form: each is in heaps of 64 MiB that begin at a multiple of this, and the first
-pages of it are in use. Stacks of threads are private memory without a name, directly above pages without any rights.
+Heaps of glibc's arenas are recognized by the recorder. Of older traces, and where the recorder must not read the memory of
+the process, they are known by their form: each begins at a multiple of 64 MiB, with blocks in its first pages. Stacks of
+threads are private memory without a name, directly above pages without any rights.
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """
@@ -56,14 +57,16 @@ TITLES = {
 ARENA = 64 << 20  # bytes, and alignment, of a heap of an arena of glibc
 BEFORE_BLOCK = 8  # bytes of glibc's before a block that are in use as long as it is
 ARENA_HEAD, HEAP_HEAD = 2304, 656  # bytes of glibc's own at the beginning of an arena, and of the heap
-FROM_RECORDER = "[recorder]"  # the function in the stack of a region of the recorder
+# the functions in the stacks of regions of the recorder, and of heaps of glibc's arenas
+FROM_RECORDER, FROM_ARENA = "[recorder]", "[arena]"
 # parts of names of files that the recorder brings along
 RECORDERS = ("libljtrace-native.so", "memfd:ljtrace-ring", "libZydis.so")
 
 
 class Part(NamedTuple):
     """A range of addresses of one kind. name: of a file, or of the part of an allocator: "heap", "arena", "mappings".
-    stack: that of the call that mapped it; 0: none is known. heaps: of an allocator, those that have blocks here."""
+    stack: that of the call that mapped it; 0: none is known. heaps: of an allocator, those that have blocks here. is_older:
+    was it mapped before the attach, so that the call cannot be known?"""
 
     start: int
     end: int
@@ -71,6 +74,7 @@ class Part(NamedTuple):
     name: str = ""
     stack: int = 0
     heaps: tuple[int, ...] = ()
+    is_older: bool = False
 
 
 @dataclass
@@ -91,6 +95,11 @@ class Owned:
     """Of an allocator: whole free pages."""
     whole_below: int = 0
     """Of these: below a live block of the same part, so that the part's end cannot be returned."""
+
+    @property
+    def returnable(self) -> int:
+        """Of `whole`: what malloc_trim of glibc returns, if no cache of a thread holds a block there. The end of an arena stays."""
+        return self.whole_below if self.part.name == "arena" else self.whole
 
 
 @dataclass
@@ -135,10 +144,21 @@ def is_recorders(name: str) -> bool:
     return any(part in os.path.basename(name) for part in RECORDERS)
 
 
-def is_from_recorder(trace: Trace, stack: int) -> bool:
-    """Is a region with this stack the recorder's?"""
+def is_special(trace: Trace, stack: int, function: str) -> bool:
+    """Is this the stack of regions of the recorder (FROM_RECORDER) or of heaps of arenas (FROM_ARENA)?"""
     frames = trace.stack_frames(stack)
-    return len(frames) == 1 and frames[0].function == FROM_RECORDER
+    return len(frames) == 1 and frames[0].function == function
+
+
+def mapped_before(trace: Trace) -> Ranges:
+    """What was mapped at the first look of a process that the recorder was attached to; it looks at once."""
+    import numpy as np
+
+    first = trace.pages(most=1) if "attached" in trace.info() else []
+    if not first or first[0].reason != "first":
+        return page_runs.nothing()
+    starts = np.array([mapping.start for mapping in first[0].mappings], "u8")
+    return page_runs.union(starts, starts + np.array([mapping.size for mapping in first[0].mappings], "u8"))
 
 
 class Layout:
@@ -152,7 +172,9 @@ class Layout:
         self.lua = {heap for heap in live.used if (known := trace.heap(heap)) is not None and known.kind == "lua"}
         self.regions = sorted(pages.regions)
         stacks = {region.stack for region in pages.regions}
-        self.recorders = {stack for stack in stacks if is_from_recorder(trace, stack)}
+        self.recorders = {stack for stack in stacks if is_special(trace, stack, FROM_RECORDER)}
+        self.arenas = {stack for stack in stacks if is_special(trace, stack, FROM_ARENA)}
+        self.older = mapped_before(trace)
         self.callers = {stack: (known[0] if (known := trace.stack(stack)) else 0) for stack in stacks}
 
     def heaps_in(self, start: int, end: int) -> tuple[int, ...]:
@@ -202,7 +224,10 @@ class Layout:
     def _with_regions(self, start: int, end: int, kind: str, name: str) -> Iterator[Part]:
         """A mapping of one kind, in parts by the calls that mapped it."""
         for first, last, stack in self._cut(start, end):
-            yield Part(first, last, kind, name, self.callers.get(stack, 0))
+            if stack in self.recorders:
+                yield Part(first, last, RECORDER)
+            else:
+                yield Part(first, last, kind, name, self.callers.get(stack, 0))
 
     def _cut(self, start: int, end: int) -> Iterator[tuple[int, int, int]]:
         """A range in pieces, each with the stack of its region, 0 if it is in none."""
@@ -249,10 +274,12 @@ class Layout:
         for start, end, stack in self._cut(mapping.start, mapping.start + mapping.size):
             if stack in self.recorders:
                 yield Part(start, end, RECORDER)
+            elif stack in self.arenas:
+                yield Part(start, end, FREE, "arena", 0, (0,))
             elif stack:
                 yield self._of_region(start, end, stack)
             elif not mapping.flags & page_runs.WRITE:
-                yield Part(start, end, OTHER, mapping.name)
+                yield from self._of_nobody(start, end, mapping.name)
             else:
                 is_stack = is_guarded and start == mapping.start
                 yield from self._unknown(start, end, limit if is_stack else 0, mapping.name)
@@ -275,7 +302,19 @@ class Layout:
         if heaps:
             yield self._of_allocator(start, end, heaps, 0)
         else:
-            yield Part(start, end, OTHER, name)
+            yield from self._of_nobody(start, end, name)
+
+    def _of_nobody(self, start: int, end: int, name: str) -> Iterator[Part]:
+        """Memory that is not known to be anybody's, in parts from before the attach and others."""
+        older = page_runs.clipped(self.older, start, end)
+        at = start
+        for low, high in zip(older.starts.tolist(), older.ends.tolist()):
+            if at < low:
+                yield Part(at, low, OTHER, name)
+            yield Part(low, high, OTHER, name, is_older=True)
+            at = high
+        if at < end:
+            yield Part(at, end, OTHER, name)
 
 
 def resident_of(mapping: Mapping, page: int) -> tuple[Ranges, Ranges]:

@@ -9,7 +9,7 @@ import json
 import os
 import sys
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from steve.analysis import live_at, looks, owners
@@ -41,6 +41,8 @@ if TYPE_CHECKING:
     from steve.trace._memtrace import Pages, Trace
 
 NAME = "resident"
+BEFORE = "before"  # the kind of a row: a part of owners.OTHER
+TITLE_BEFORE, TITLE_UNKNOWN = "mapped before the attach", "free in the allocator, or in blocks from before the attach"
 HELP = "show who owns each resident page of the process: blocks, free memory, mappings, stacks, code"
 BY = ("kind", "mapping", "site", "library", "look")
 OF_KIND = (
@@ -51,7 +53,8 @@ OF_KIND = (
     ),
     Column("whole", "", "of an allocator: bytes of whole free pages"),
     Column("whole_below", "", "of these: below a live block of the same heap or arena"),
-    Column("kind", "", f"{', '.join(owners.KINDS)}", True),
+    Column("returnable", "", "of whole: what malloc_trim(0) can return, so not the ends of arenas of threads"),
+    Column("kind", "", f"{', '.join(owners.KINDS)}, before", True),
     Column("what", "what", "what that is", True),
     Column("detail", "", "more about it", True),
 )
@@ -111,6 +114,7 @@ The rows of --by kind add up to what the kernel reports as resident (RSS).
   libraries  code and data of the program and its libraries
   jit        machine code that was made at run time, as by LuaJIT
   recorder   memory of the recorder in the program, which is not there without it
+  before     private memory that was mapped before `ljtrace attach`, so that the call is not known
   other      private memory that none of these explains, such as what the C library maps for itself
   changed    what the kernel's sums have more, or less, than the pages that were read: the process ran meanwhile
 
@@ -165,6 +169,7 @@ class View:
         self.places, self.site = site_namer(trace, args)
         self.kinds = found.by_kind()
         self.allocator = allocators.allocator_of(trace)
+        self.knows_blocks = not looks.lacks_blocks(trace.info())
 
     def rows(self) -> list[dict]:
         return {
@@ -181,24 +186,39 @@ class View:
         shared: Counter[str] = Counter()
         for owned in self.found.parts:
             shared[LIVE] += owned.shared_live
-            shared[owned.part.kind] += owned.shared - owned.shared_live
+            shared[BEFORE if owned.part.is_older else owned.part.kind] += owned.shared - owned.shared_live
         return [
             {
                 "bytes": size,
                 "share": round(100 * size / all_bytes, 2) if all_bytes else None,
                 "shared": None if kind == CHANGED else shared[kind],
-                **dict(zip(("whole", "whole_below"), self.whole(kind) if kind in (FREE, LUA) else (None, None))),
+                **self.free_of(kind),
                 "kind": kind,
                 "what": self.named(kind),
                 "detail": self.detail(kind),
             }
-            for kind, size in self.kinds.items()
+            for kind, size in self.sizes()
             if size or kind in (LIVE, FREE)
         ]
 
+    def sizes(self) -> Iterator[tuple[str, int]]:
+        """The kinds of rows with their bytes: what is of unknown owner is in two rows, if a part was mapped before the attach."""
+        for kind, size in self.kinds.items():
+            before = sum(owned.resident for owned in self.older()) if kind == OTHER else 0
+            if before:
+                yield BEFORE, before
+            yield kind, size - before
+
+    def older(self) -> list[owners.Owned]:
+        """What of unknown owner was mapped before the attach."""
+        return [owned for owned in self.found.parts if owned.part.is_older]
+
     def named(self, kind: str) -> str:
         detail = self.detail(kind)
-        return f"{TITLES[kind]}: {detail}" if detail else TITLES[kind]
+        title = TITLE_BEFORE if kind == BEFORE else TITLES[kind]
+        if kind == FREE and not self.knows_blocks:
+            title = TITLE_UNKNOWN
+        return f"{title}: {detail}" if detail else title
 
     def detail(self, kind: str) -> str:
         """What is to be said of a kind."""
@@ -211,6 +231,7 @@ class View:
         return {
             STACKS: self._of_stacks(),
             RECORDER: "not there without it",
+            BEFORE: f"{counted(len({o.mapping for o in self.older()}), 'mapping')}, made by calls that are not known",
             LIBRARIES: counted(len({o.part.name for o in self.of(LIBRARIES) if o.part.name[:1] == "/"}), "file"),
         }.get(kind, "")
 
@@ -223,6 +244,15 @@ class View:
         text = counted(len(self.live.size), "block")
         return f"{text} of {human_bytes(all_bytes)}" if absent > 0 else text
 
+    def knows_free(self, kind: str) -> bool:
+        """Is this an allocator, of which it is known what is free?"""
+        return kind == LUA or kind == FREE and self.knows_blocks
+
+    def free_of(self, kind: str) -> dict[str, int | None]:
+        """The columns of an allocator's free memory; None of each if it is none or not known."""
+        values = (*self.whole(kind), self.returnable(kind)) if self.knows_free(kind) else (None, None, None)
+        return dict(zip(("whole", "whole_below", "returnable"), values))
+
     def whole(self, kind: str) -> tuple[int, int]:
         """Bytes of whole free pages of an allocator, and of those of them that have a live block above them."""
         return sum(o.whole for o in self.of(kind)), sum(o.whole_below for o in self.of(kind))
@@ -233,11 +263,18 @@ class View:
         known = allocators.LUAJIT if kind == LUA else self.allocator
         beside = self.kinds[kind] - whole
         arenas = sum(o.part.name == "arena" for o in self.of(kind))
-        texts = [f"{human_bytes(whole)} in whole pages{f' ({known.whole})' if known else ''}"]
-        texts += [f"{human_bytes(below)} of them below live blocks"] if below else []
-        texts.append(f"{human_bytes(beside)} beside live blocks (--by site: pinned)")
+        returned = known.whole.format(human_bytes(self.returnable(kind))) if known else ""
+        texts = []
+        if self.knows_free(kind):
+            texts.append(f"{human_bytes(whole)} in whole pages{f' ({returned})' if returned else ''}")
+            texts += [f"{human_bytes(below)} of them below live blocks"] if below else []
+            texts.append(f"{human_bytes(beside)} beside live blocks (--by site: pinned)")
         texts += [f"with {counted(arenas, 'arena')} of threads"] if arenas else []
         return ", ".join(texts)
+
+    def returnable(self, kind: str) -> int:
+        """Bytes of an allocator that a trim returns, if no cache of a thread holds a block there."""
+        return sum(o.returnable for o in self.of(kind))
 
     def _largest(self, kind: str) -> str:
         """The largest two files or sites of a kind."""
@@ -269,7 +306,7 @@ class View:
         for owned in self.found.parts:
             of_one = kinds.setdefault(owned.mapping, Counter())
             of_one[LIVE] += owned.live
-            of_one[owned.part.kind] += owned.resident - owned.live
+            of_one[BEFORE if owned.part.is_older else owned.part.kind] += owned.resident - owned.live
         return [
             {
                 "rss": mapping.rss,
@@ -406,7 +443,10 @@ def remarks_of(trace: Trace, view: View, facts: dict) -> list[str]:
     texts += [f"{remark}." for remark in runtimes.remarks(facts)]
     if "attached" in info:
         texts += looks.from_before(info)
-    whole, _ = view.whole(FREE)
+        texts += looks.of_older_mappings(sum(owned.resident for owned in view.older()))
+    whole = view.whole(FREE)[0] if view.knows_free(FREE) else 0
+    if whole and view.allocator and view.allocator.caveat:
+        texts.append(view.allocator.caveat)
     if view.allocator and whole >= max(1 << 20, facts["rss"] // 20):
         texts.append(f"What {view.allocator.name} offers for free memory (nothing of it was tried here):")
         texts += [f"  {advice}" for advice in view.allocator.advice]

@@ -108,6 +108,45 @@ def test_what_a_trim_returns(steve: Steve, trace: Maker) -> None:
     assert "1 arena of threads" in free["detail"]
 
 
+ATTACHED = f"""\
+info recorder native
+info attached yes
+stack =[arena]
+pages 1 first - 3 {pages(8)} 2 1
+mapping {IN_ARENA} {pages(8)} {RW} {pages(8)} - 8:{ALONE}
+mapping {OWN} {pages(4)} {RW} {pages(4)} - 4:{ALONE}
+region {IN_ARENA} {pages(8)} 1
+pages 9 end - 3 {pages(8)} 3 1
+mapping {IN_ARENA} {pages(8)} {RW} {pages(8)} - 8:{ALONE}
+mapping {STACK - PAGE} {PAGE} {NONE} 0 - 1:0
+mapping {OWN - PAGE} {pages(7)} {RW} {pages(7)} - 7:{ALONE}
+region {IN_ARENA} {pages(8)} 1
+end detached
+"""
+
+
+def test_what_is_older_than_the_attach(steve: Steve, trace: Maker) -> None:
+    """An arena is known without blocks in it. Mappings are from before, as far as the first look had them."""
+    trace(ATTACHED)
+    assert by_kind(found(steve, "--at", "end")) == {"live": 0, "free": pages(8), "before": pages(4), "other": pages(3)}
+    out = steve("resident", "t.ljt", "--at", "end").out
+    assert "or in blocks from before the attach: with 1 arena of threads" in out and "whole pages" not in out
+    assert "Whose the 16 KiB are that were mapped before the attach is not known" in out
+    kinds = [row["kind"] for row in found(steve, "--at", "end", "--by", "mapping")["rows"]]
+    assert kinds == ["free", "before, other", ""]
+
+
+def test_free_memory_is_known_with_the_blocks_from_before(steve: Steve, trace: Maker) -> None:
+    """None is the number of blocks that were found only if nothing went wrong."""
+    facts = "info existing_blocks 0\ninfo existing_bytes 0\n"
+    trace(facts + ATTACHED)
+    (free,) = (row for row in found(steve, "--at", "end")["rows"] if row["kind"] == "free")
+    assert (free["whole"], free["whole_below"], free["returnable"]) == (pages(7), 0, 0)  # an arena's end stays
+    trace(facts + "info existing_problem a reason\n" + ATTACHED)
+    (free,) = (row for row in found(steve, "--at", "end")["rows"] if row["kind"] == "free")
+    assert (free["whole"], free["returnable"]) == (None, None)
+
+
 def test_sites_that_pin_pages(steve: Steve, trace: Maker) -> None:
     trace(SCRIPT)
     rows = {row["site"]: row for row in found(steve, "--by", "site")["rows"]}

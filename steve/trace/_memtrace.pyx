@@ -433,9 +433,10 @@ cdef class Trace:
                                 m.mapped, None if m.unmapped == NEVER else m.unmapped))
         return found
 
-    def pages(self, uint32_t first=0):
-        """The pages of the process at each time when they were read, in order, from one with a number from 0 on: Pages(time, reason, name of the mark, page,
-        threads, before, after, highest, reserved, complete, mappings, regions). page: bytes of one; before, after: bytes
+    def pages(self, uint32_t first=0, uint32_t most=0xffffffff):
+        """The pages of the process at each time when they were read, in order, from one with a number from 0 on, `most` of them:
+        Pages(time, reason, name of the mark, page, threads, before, after, highest, reserved, complete, mappings,
+        regions). page: bytes of one; before, after: bytes
         resident before and after the reading; complete: False if the file lacks some of the mappings. mappings: each
         Mapping(start, size, rss, pss, swap, huge, flags, name, runs), with runs as in the file; regions: what the program
         itself mapped, each Region(start, size, stack id)."""
@@ -443,7 +444,8 @@ cdef class Trace:
         cdef const mt_mapping *m
         cdef const mt_region *r
         found = []
-        for i in range(first, mt_count_pages(self.r)):
+        cdef uint64_t end = min(mt_count_pages(self.r), <uint64_t>first + most)
+        for i in range(first, end):
             p = mt_get_pages(self.r, i)
             mappings, regions = [], []
             for j in range(p.first_mapping, p.first_mapping + p.n_mappings):

@@ -17,12 +17,14 @@ OWN = "own_allocator"  # the fact that names an allocator that is linked into th
 
 class Allocator(NamedTuple):
     """objects: a regular expression that fits the beginning of the name of an object file, without folders. whole: what
-    returns whole free pages to the system. advice: what the user can set, a sentence each."""
+    returns whole free pages to the system, with {} for how many bytes at most. advice: what the user can set, a sentence each.
+    caveat: why `whole` returns less."""
 
     name: str
     objects: str
     whole: str
     advice: tuple[str, ...]
+    caveat: str = ""
 
 
 # The C library comes last: every program has it, and another allocator takes its place.
@@ -59,15 +61,17 @@ ALLOCATORS = (
     Allocator(
         "glibc",
         r"libc\.so\.6|libc-2\.",
-        "malloc_trim(0) returns them",
+        "malloc_trim(0) can return up to {}",
         (
-            "malloc_trim(0) returns the whole free pages of all arenas now; blocks in the caches of threads (tcache) "
-            "can keep some of them",
+            "malloc_trim(0) returns whole free pages of all arenas now",
             "GLIBC_TUNABLES=glibc.malloc.mmap_threshold=131072 gives blocks from this size on mappings of their own, "
             "which free returns at once; without it the threshold rises up to 32 MiB",
             "GLIBC_TUNABLES=glibc.malloc.trim_threshold=131072 keeps the end of the heap shorter than this",
             "GLIBC_TUNABLES=glibc.malloc.arena_max=N limits the number of arenas, which otherwise is 8 for each CPU",
         ),
+        "malloc_trim(0) returns neither the ends of arenas of threads, which are not counted in what it can return, nor pages with "
+        "freed blocks in the caches of threads (tcache), which are counted, since they are not known: at most 7 blocks of each "
+        "size up to 1,032 bytes for each thread.",
     ),
 )
 LUAJIT = Allocator(

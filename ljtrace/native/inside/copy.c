@@ -49,6 +49,8 @@ static bool make_results(void)
     if (!s_results) {
         void *at = mmap(NULL, n, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
         s_results = at == MAP_FAILED ? NULL : at;
+        if (s_results)
+            native_own(s_results, n);
     }
     return s_results != NULL;
 }
