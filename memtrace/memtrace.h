@@ -304,7 +304,7 @@ struct mt_trace {
 /* The pages of the process at one time, as its kernel reports them. Sizes are bytes. */
 struct mt_pages {
     uint64_t time; /* in the unit of the events; events before and after it may have come while it was made */
-    uint32_t reason;  /* string id: "first", "growth", "mark", "time", "request" or "end" */
+    uint32_t reason;  /* string id: "first", "growth", "steady", "mark", "time", "request" or "end" */
     uint32_t name;    /* string id: of the mark */
     uint32_t page;    /* bytes of a page */
     uint32_t threads; /* of the process; 0 = not known */

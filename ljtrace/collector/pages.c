@@ -12,7 +12,8 @@
  * If pages are shared with other processes, as after a fork, pagemap is read then, too. Before Linux 6.7, all is read at once.
  *
  * Whether it is time to look is asked often, since a peak may be short. Looks because of growth are few, however much there is;
- * those at regular times take a tenth of the collector's time at most.
+ * those at regular times take a tenth of the collector's time at most. After the last look of a phase of growth there is one more,
+ * when memory has not grown for a moment: what is in the pages changes then, although their number does not.
  */
 #define _GNU_SOURCE
 #include "ljtrace/collector/pages.h"
@@ -30,7 +31,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { LOOK = 10 /* milliseconds */, REST = 10, ENTRIES = 1 << 15, RUN_BYTES = 10 };
+enum { LOOK = 10, STEADY = 500 /* milliseconds */, REST = 10, ENTRIES = 1 << 15, RUN_BYTES = 10 };
 #define SPARSE (256ULL << 30)
 /* Bits of an entry of pagemap. */
 #define ENTRY_PRESENT (1ULL << 63)
@@ -63,9 +64,10 @@ struct pages {
     /* Milliseconds: when to ask next whether it is time to look, when the last look ended, and how long it took. */
     uint64_t next, taken, took;
     uint64_t highest; /* the most bytes that were resident at a look */
+    bool grew;        /* the last look was the first or because of growth */
     bool any;         /* there was a look */
-    uint32_t recorder,
-        heap; /* the stacks of the regions of the recorder, and of heaps of arenas; 0 = not defined yet */
+    uint32_t recorder; /* the stack of the recorder's regions; 0 = not defined yet */
+    uint32_t heap;     /* the same of heaps of arenas */
     char problem[300];
     /* What this look has seen. */
     struct seen *seen;
@@ -188,7 +190,9 @@ const char *pages_due(struct pages *p)
     if (bytes > p->highest + p->highest / 10)
         return "growth";
     const uint64_t pause = p->every > REST * p->took ? p->every : REST * p->took;
-    return p->every && at >= p->taken + pause ? "time" : NULL;
+    if (p->every && at >= p->taken + pause)
+        return "time";
+    return p->grew && at >= p->taken + STEADY && at >= p->taken + REST * p->took ? "steady" : NULL;
 }
 
 /* -- what the kernel says of mappings -- */
@@ -730,6 +734,7 @@ void pages_write(struct pages *p, struct mt_writer *w, const struct regions *reg
     const uint64_t most = head->before > head->after ? head->before : head->after;
     p->highest = most > p->highest ? most : p->highest;
     p->any = true;
+    p->grew = strcmp(reason, "growth") == 0 || strcmp(reason, "first") == 0;
     p->taken = now();
     p->next = p->taken + LOOK;
 }

@@ -306,6 +306,42 @@ def test_attach(tmp_path: Path) -> None:
     assert "Blocks from before the attach are not known" in steve("resident", path).text
 
 
+@pytest.mark.parametrize("how, status", [("exit", 4), ("handler", 5), ("signal", -signal.SIGKILL)])
+def test_the_end_of_a_program(how: str, status: int, tmp_path: Path) -> None:
+    """There is a look before _exit, also where a handler calls it that has interrupted anything, but for the recorder itself;
+    none in a child of vfork. Of a program that is killed it is said when the last look was, which is of a moment when memory
+    did not grow any more."""
+    trace = natively(tmp_path / "t.ljt", [RESIDENT, "ends", how], "--pages")
+    assert trace.run.status == status, trace.run.complaint
+    rows = look(trace, "--by", "look")["rows"]
+    reasons = [row["reason"] for row in rows]
+    assert "steady" in reasons and reasons.count("end") <= 1
+    found, text = look(trace, "--at", "end"), steve("resident", "--at", "end", trace.path).text
+    if how == "exit" or reasons[-1] == "end":
+        assert found["reason"] == "end" and by_kind(found)["live"] < MB and found["before_end"] < 0.5
+        assert "no look at the end" not in text
+    elif how == "signal":
+        assert found["reason"] == "steady" and by_kind(found)["live"] >= 40 * 300000
+        assert 0.1 < found["before_end"] < 60
+        said = "There was no look at the end: the program ended by SIGKILL, the last look is "
+        assert said in text and "before its end. --pages=TIME" in text
+
+
+def test_a_program_that_is_gone_before_the_first_look(tmp_path: Path) -> None:
+    """It was recorded with --pages, and that is said."""
+    source, program = tmp_path / "p.c", tmp_path / "p"
+    source.write_text("#include <signal.h>\nint main(void) { raise(SIGKILL); return 0; }\n")
+    good(["gcc", "-o", program, source])
+    for attempt in range(20):  # the collector may be fast enough to look
+        trace = natively(tmp_path / f"{attempt}.ljt", [program], "--pages")
+        found = look(trace)
+        if found["rss"] is None:
+            assert "recorded with --pages, but the recording was over after " in found["why"]
+            assert "(the program ended by SIGKILL), before the first look was taken" in found["why"]
+            return
+    pytest.skip("the recorder looked at each of 20 programs before they were gone")
+
+
 def test_other_numbers_are_the_same(tmp_path: Path) -> None:
     """What is mapped is no block."""
     totals = []

@@ -1,6 +1,6 @@
 /* resident.c - memory of all kinds, for the case test_resident: what it prints is what should be found.
  *
- *     resident parts FILE | kept | arenas | maps | wait | older | grows | busy
+ *     resident parts FILE | kept | arenas | maps | wait | older | grows | busy | ends HOW
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
@@ -10,12 +10,14 @@
 #include <fcntl.h>
 #include <malloc.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ipc.h>
 #include <sys/mman.h>
 #include <sys/shm.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 enum {
@@ -249,6 +251,40 @@ static int busy(void)
     return 0;
 }
 
+/* -- ends: how a program ends without exit() -- */
+
+static void leave(int signal)
+{
+    _exit(signal == SIGALRM ? 5 : 6);
+}
+
+/* A child of vfork ends first: that is not the end of this program. Then all blocks are freed, and the program ends: by _exit, by
+ * _exit in a handler that has interrupted malloc most likely, or by a signal. */
+static int ends(const char *how)
+{
+    static char *block[TABLES];
+    for (int i = 0; i < TABLES; i++)
+        block[i] = filled(TABLE);
+    const pid_t child = vfork();
+    if (child == 0)
+        _exit(3);
+    waitpid(child, NULL, 0);
+    usleep(900000);
+    for (int i = 0; i < TABLES; i++)
+        free(block[i]);
+    if (strcmp(how, "signal") == 0)
+        raise(SIGKILL);
+    if (strcmp(how, "handler") == 0) {
+        signal(SIGALRM, leave);
+        ualarm(50000, 0);
+        for (;;) {
+            char *volatile again = malloc(20);
+            free(again);
+        }
+    }
+    _exit(4);
+}
+
 int main(int argc, char **argv)
 {
     const char *what = argc > 1 ? argv[1] : "";
@@ -264,6 +300,8 @@ int main(int argc, char **argv)
         return grows();
     if (strcmp(what, "busy") == 0)
         return busy();
+    if (strcmp(what, "ends") == 0 && argc > 2)
+        return ends(argv[2]);
     if (strcmp(what, "older") == 0)
         return older();
     if (strcmp(what, "wait") == 0) {
@@ -277,6 +315,7 @@ int main(int argc, char **argv)
         getchar();
         return older[1] + newer[1] - 2;
     }
-    fprintf(stderr, "usage: resident parts FILE | kept | arenas | maps | wait | older | grows | busy\n");
+    fprintf(stderr,
+            "usage: resident parts FILE | kept | arenas | maps | wait | older | grows | busy | ends HOW\n");
     return 2;
 }

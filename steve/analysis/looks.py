@@ -15,7 +15,7 @@ from steve.analysis import live_at, totals
 from steve.analysis.owners import CHANGED, FREE, KINDS, LUA, TITLES, Finder
 from steve.system.errors import UsageError
 from steve.terminal.progress import Progress
-from steve.terminal.units import counted, human_bytes
+from steve.terminal.units import counted, human_bytes, human_ns
 
 if TYPE_CHECKING:
     from steve.analysis.blocks import Blocks
@@ -127,6 +127,42 @@ def over_time(trace: Trace, again: Trace, most: int, tick: Tick) -> list[Look]:
     return found
 
 
+def before_end(trace: Trace, pages: Pages) -> float | None:
+    """Seconds from a look to the end of a trace that was read; None: the trace has no end."""
+    sums = trace.stats()["totals"]
+    end = max(
+        sums["nanoseconds"], sums["instructions"]
+    )  # where there are looks, both are times: of the end, and of the last event
+    return max(end - pages.time, 0) / 1e9 if end else None
+
+
+def of_the_end(trace: Trace, pages: Pages) -> list[str]:
+    """What is to be said of the last look of a trace that was read, if it was not taken at the end."""
+    if pages.reason == "end":
+        return []
+    ended = totals.program_end_text(totals.program_end(trace))
+    left = before_end(trace, pages)
+    when = f"{human_ns(left * 1e9)} before its end" if left is not None else "some time before"
+    return [
+        f"There was no look at the end: the program ended by {ended}, the last look is {when}. --pages=TIME, such as "
+        "--pages=1s, looks at regular times, too."
+        if ended != "unknown"
+        else f"There was no look at the end, of which the trace says nothing: the last look is {when}. --pages=TIME, such as "
+        "--pages=1s, looks at regular times, too."
+    ]
+
+
+def of_growth(every: list[Pages], number: int) -> list[str]:
+    """What is to be said of the look with this number, from 1 on, if it was taken while memory grew."""
+    if every[number - 1].reason != "growth":
+        return []
+    later = next((i for i, pages in enumerate(every[number:], number + 1) if pages.reason != "growth"), None)
+    more = (
+        f"; look {later} was taken afterwards (--at {later})" if later else "; --pages=TIME looks at regular times, too"
+    )
+    return [f"This look was taken while memory grew, so that some of it may be freed soon after{more}."]
+
+
 def lacks_blocks(info: dict) -> bool:
     """Are the blocks unknown that the program had before the recorder was attached to it?"""
     none_found = info.get("existing_blocks") == "0" and "existing_problem" in info
@@ -210,6 +246,13 @@ def why_none(trace: Trace) -> str:
     info = trace.info()
     if "pages_problem" in info:
         return info["pages_problem"]
+    if trace.pages(most=1):
+        return "the file ends within the first look at the pages, which is therefore not complete"
+    if "look_at_pages" in info:
+        ended = totals.program_end_text(totals.program_end(trace))
+        how = f" (the program ended by {ended})" if ended not in ("unknown", "detached") else ""
+        passed = human_ns(trace.stats()["totals"]["nanoseconds"])
+        return f"it was recorded with --pages, but the recording was over after {passed}{how}, before the first look was taken"
     if info.get("recorder") == "native":
         return "it was recorded without --pages (ljtrace run --pages, ljtrace attach --pages)"
     return (

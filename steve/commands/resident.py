@@ -94,15 +94,16 @@ OF_LOOK = (
     Column("rss", "resident", "bytes that were resident, as the kernel reports them"),
     Column("pss", "share", "the same, with pages that several processes have divided among them (PSS)"),
     Column("swap", "swap", "bytes that were swapped"),
-    Column("reason", "why", "first, growth, mark, time, request, end", True),
+    Column("reason", "why", "first, growth, steady, mark, time, request, end", True),
     Column("name", "mark", "name of the mark", True),
 )
 COLUMNS = {"kind": OF_KIND, "mapping": OF_MAPPING, "site": OF_SITE, "library": OF_LIBRARY, "look": OF_LOOK}
 ORDERS = {"kind": None, "mapping": "rss", "site": "bytes", "library": "bytes", "look": None}
 EXAMPLES = f"""\
 `ljtrace run --pages` and `ljtrace attach --pages` look at the pages of the process from time to time: first, when a
-tenth more memory is resident than at any look before, at marks, and at the end. This command shows one of these looks.
-The rows of --by kind add up to what the kernel reports as resident (RSS).
+tenth more memory is resident than at any look before, half a second after such a look if none followed (steady), at marks, and
+at the end. `--pages=1s` looks each second, too. There is no look at the end of a program that is killed by a signal. This
+command shows one of these looks. The rows of --by kind add up to what the kernel reports as resident (RSS).
 
   live       bytes of live blocks that are resident, as `steve sites --at peak` has them
   free       bytes of the C allocator's pages in no live block: whole pages, which can be returned to the system, and
@@ -408,6 +409,7 @@ def facts_of(trace: Trace, found: Owners, number: int, args: argparse.Namespace)
         "after": pages.after,
         "highest": pages.highest or None,
         "threads": pages.threads or None,
+        "before_end": looks.before_end(trace, pages),
         "not_read": found.unread,
         **in_pools(trace, found),
         "by": args.by,
@@ -440,6 +442,8 @@ def remarks_of(trace: Trace, view: View, facts: dict) -> list[str]:
         texts.append(f"The pages of mappings with {human_bytes(found.unread)} could not be read, only their sums.")
     if facts["highest"] and facts["highest"] > 1.1 * max(facts["rss"], 1) and view.args.at == "peak":
         texts.append("The highest value was between two looks; --pages=10ms looks more often.")
+    texts += looks.of_the_end(trace, found.pages) if view.args.at == "end" else []
+    texts += looks.of_growth(looks.of_trace(trace), facts["look"]) if view.args.at in ("peak", "end") else []
     texts += [f"{remark}." for remark in runtimes.remarks(facts)]
     if "attached" in info:
         texts += looks.from_before(info)

@@ -172,7 +172,16 @@ def test_options(command: str) -> None:
     )
     shared |= {"csv", "top", "sort", "jobs", "scheduler", "text"}
     # options of the recorder and of Valgrind
-    others = {"stack-depth", "sample-stacks", "universe", "pages", "tool", "fair-sched", "trace-malloc"}
+    others = {
+        "stack-depth",
+        "sample-stacks",
+        "universe",
+        "pages",
+        "existing-blocks",
+        "tool",
+        "fair-sched",
+        "trace-malloc",
+    }
     known = set(re.findall(r"(?:Fl -|--)([a-z][a-z-]*)", SECTIONS[command]))
     missing, strange = options - shared - known, known - shared - options - others
     assert not missing and not strange, (missing, strange)

@@ -147,6 +147,36 @@ def test_free_memory_is_known_with_the_blocks_from_before(steve: Steve, trace: M
     assert (free["whole"], free["returnable"]) == (None, None)
 
 
+def growing(*reasons: str) -> str:
+    """A look for each reason, a second after the other, with more and more pages; a program that was killed at 9.5 s."""
+    lines = ["info recorder native", "info signal 9"]
+    for i, reason in enumerate(reasons, 1):
+        lines += [
+            f"pages {i}000000000 {reason} - 1 0 1 0",
+            f"mapping {HEAP} {pages(i)} {RW} {pages(i)} [heap] {i}:{ALONE}",
+        ]
+    return "\n".join([*lines, "time 9500000000", "N 4096 8", "end killed", ""])
+
+
+def test_a_look_while_memory_grew(steve: Steve, trace: Maker) -> None:
+    """It is said that it was, and which look came later."""
+    trace(growing("first", "growth"))
+    said = "This look was taken while memory grew, so that some of it may be freed soon after"
+    assert f"{said}; --pages=TIME looks" in steve("resident", "t.ljt").out
+    trace(growing("first", "growth", "steady"))
+    assert said not in steve("resident", "t.ljt").out
+
+
+def test_there_was_no_look_at_the_end(steve: Steve, trace: Maker) -> None:
+    trace(growing("first", "growth", "steady"))
+    assert found(steve, "--at", "end")["before_end"] == 6.5
+    out = steve("resident", "t.ljt", "--at", "end").out
+    assert "the program ended by SIGKILL, the last look is 6.5 s before its end. --pages=TIME" in out
+    assert "no look at the end" not in steve("resident", "t.ljt", "--at", "2").out
+    trace(growing("first", "end"))
+    assert "no look at the end" not in steve("resident", "t.ljt", "--at", "end").out
+
+
 def test_sites_that_pin_pages(steve: Steve, trace: Maker) -> None:
     trace(SCRIPT)
     rows = {row["site"]: row for row in found(steve, "--by", "site")["rows"]}
@@ -250,6 +280,7 @@ def test_a_mapping_in_parts_is_one(steve: Steve, trace: Maker) -> None:
         ("info recorder native\n", "without --pages"),
         ("info tool ljtrace\n", "are Valgrind's"),
         ("info recorder native\ninfo pages_problem no /proc\n", "no /proc"),
+        ("info recorder native\ninfo look_at_pages yes\ninfo signal 9\n", "SIGKILL), before the first look was taken"),
     ],
 )
 def test_without_pages(steve: Steve, trace: Maker, facts: str, why: str) -> None:
@@ -267,6 +298,7 @@ def test_an_incomplete_look_is_none(steve: Steve, trace: Maker) -> None:
     """The file lacks mappings that the look has announced."""
     trace("info recorder native\npages 5 end - 1 0 3 0\nmapping 4096 4096 3 4096 - 1:9\nend exit\n")
     assert found(steve)["rss"] is None
+    assert "the file ends within the first look" in steve("resident", "t.ljt").out
 
 
 def test_a_pipe_is_refused(steve: Steve, trace: Maker) -> None:

@@ -197,12 +197,25 @@ static void report_unseen(void)
     unseen_end();
 }
 
+/* Before _exit: have the collector look at the pages, unless this is a child of vfork, whose memory is its parent's. The caller may
+ * have interrupted anything, also the recorder; then there is no look. */
+static void look_before_exit(void)
+{
+    if (!native_options.pages || !native_is_on() || native_ring_is_mine() || !native_ring_may_call() ||
+        !is_own_process() || !native_ring_try_lock())
+        return;
+    maps_look(NULL, 0);
+    native_ring_unlock();
+}
+
 /* is_sure: this is no child of vfork. The program may have forbidden system calls by a filter that the collector has not seen
- * yet. So none is made at _exit, and at exit only when the collector has looked. */
+ * yet. So at exit, and with --pages at _exit, they are made only when the collector has looked, and else none at _exit. */
 static void exiting(int status, bool is_sure)
 {
     if (native_is_on() && !native_is_sandboxed())
         lua_states_settle();
+    if (!is_sure)
+        look_before_exit();
     if (is_sure && native_is_on() && native_ring_may_call()) {
         report_unseen();
         if (native_ring_lock()) {
@@ -295,6 +308,8 @@ static void put_facts(void)
     alloc_patch_put_facts();
     if (native_options.universe)
         native_put_fact("universe", native_options.universe == UNIVERSE_GROWING ? "growing" : "now");
+    if (native_options.pages)
+        native_put_fact("look_at_pages", "yes");
     if (native_options.drops)
         native_put_fact("when_full", "drop");
     if (native_options.sample_stacks)
