@@ -19,7 +19,10 @@ from typing import Iterator
 
 import pytest
 
+from steve.trace._memtrace import Frame
+from steve.trace._memtrace import Trace as Reader
 from support import NATIVE, SECONDS, Done, Trace, collectors_of, good, run, settled, started, steve, wait_for
+from test_luajit_variants import FOLDER
 
 LIVING = NATIVE / "living"
 TIMES = int(os.environ.get("LJTRACE_ATTACH_TIMES", "3"))  # how often a test attaches to the same process
@@ -622,6 +625,126 @@ def test_lines_of_code_compiled_before_are_approximate(tmp_path: Path) -> None:
     assert remark in steve("report", trace.path, "-o", "-").text
     good(["ljtrace", "run", f"--out={tmp_path / 'whole.ljt'}", "luajit", script])  # ends at once, since `stop` exists
     assert "approximate" not in run(["steve", "sites", tmp_path / "whole.ljt"]).complaint
+
+
+LIBRARY = """
+local M, count = {}, { n = 0 }
+local function fetch(_, key)
+  count.n = count.n + 1
+  return { key }
+end
+function M.each(...)
+  count.n = count.n + 1
+  return { ... }
+end
+return setmetatable(M, { __index = fetch })
+"""
+APPLICATION = """
+local library, count = require "library", { n = 0 }
+local M = {}
+function M.handle()
+  return library.uri
+end
+function M.collect(i)
+  local all = library.each(i, i)
+  return all
+end
+function M.try(i)
+  local ok, found = pcall(M.collect, i)
+  count.n = count.n + 1
+  return { found }
+end
+return M
+"""
+SERVER = """
+package.path = FOLDER
+local application, kept, ticks = require "application", {}, io.open(TICKS, "w")
+ticks:setvbuf("no")
+local function serve(name)
+  local work = application[name]
+  for i = 1, 200 do
+    kept[i % 100] = work(i)
+  end
+end
+local function rounds()
+  serve("handle")
+  serve("collect")
+  serve("try")
+end
+local stop
+while not stop do
+  rounds()
+  ticks:write("x")
+  stop = io.open(STOP)
+end
+"""
+
+
+def server_of(folder: Path) -> tuple[Path, Path, Path]:
+    """The script of a server with its libraries; the file that it appends to after each round; and the one that ends it."""
+    (folder / "library.lua").write_text(LIBRARY)
+    (folder / "application.lua").write_text(APPLICATION)
+    script, ticks, stop = folder / "server.lua", folder / "ticks", folder / "stop"
+    text = SERVER.replace("STOP", f"'{stop}'").replace("TICKS", f"'{ticks}'").replace("FOLDER", f"'{folder}/?.lua'")
+    script.write_text(text)
+    return script, ticks, stop
+
+
+def stacks_of_server(folder: Path, luajit: str) -> list[list[Frame]]:
+    """The frames of Lua, innermost first, of each stack of a recording that began when the server was compiled. Where LuaJIT
+    got no memory for machine code, by chance of the addresses, another server is recorded."""
+    stacks: list[list[Frame]] = []
+    for attempt in range(5):
+        (folder / str(attempt)).mkdir()
+        script, ticks, stop = server_of(folder / str(attempt))
+        with living(luajit, script) as process:
+            wait_for(lambda: ticks.exists() and ticks.stat().st_size > 100, "the loop runs and is compiled")
+            trace = attach_during(process.pid, folder / f"{attempt}.ljt", ticks, 50)
+            stop.touch()
+            assert ended(process).status == 0
+        reader = Reader(str(trace.path))
+        reader.skim()
+        every = (reader.stack_frames(number) for number in range(1, reader.counts()["stacks"] + 1))
+        stacks = [[frame for frame in frames if frame.kind in ("lua", "lua-inlined")] for frames in every]
+        if any(frame.trace for frames in stacks for frame in frames):
+            break
+    return stacks
+
+
+@pytest.mark.parametrize("variant", ["", "gc32", "luajit2"])
+def test_functions_and_lines_of_code_compiled_before_belong_together(variant: str, tmp_path: Path) -> None:
+    """Functions are inlined in a trace: by a call, by pcall, with variable arguments, and as a metamethod. Each frame has the
+    file in which its function is, and functions have the names by which those call them that really do. With references of 4
+    bytes, only the innermost function is known; it has no name then."""
+    names = {  # by file and line of the beginning: what the function may be called, also while no call of it was seen
+        ("library.lua", 3): {"__index", "library.lua:3"},
+        ("library.lua", 7): {"each", "library.lua:7"},
+        ("application.lua", 4): {"work", "application.lua:4"},
+        ("application.lua", 7): {"work", "application.lua:7"},
+        ("application.lua", 11): {"work", "application.lua:11"},
+        ("server.lua", 5): {"serve", "server.lua:5"},
+        ("server.lua", 11): {"rounds", "server.lua:11"},
+    }
+    luajit = str(FOLDER / variant / "luajit") if variant else "luajit"
+    if not shutil.which(luajit):
+        pytest.skip(f"{luajit} is not there: make luajit-variants")
+    compiled, met = set(), set()
+    for frames in stacks_of_server(tmp_path, luajit):
+        for frame in frames:
+            file, function = Path(frame.file).name, Path(frame.function).name
+            if frame.defined:
+                assert function in names[file, frame.defined], (function, file, frame.line)
+            compiled |= {file} if frame.trace else set()
+            met.add((function, file))
+        places = [(Path(frame.file).name, frame.defined) for frame in frames]
+        for inner, outer in (
+            (("library.lua", 3), ("application.lua", 4)),
+            (("library.lua", 7), ("application.lua", 7)),
+        ):
+            if variant != "gc32" and inner in places:
+                assert places[places.index(inner) + 1] == outer, frames
+    assert compiled >= {"library.lua", "application.lua"}
+    assert variant == "gc32" or {("__index", "library.lua"), ("each", "library.lua")} <= met
 
 
 def test_neovim(tmp_path: Path) -> None:

@@ -57,8 +57,8 @@ def test_filter_that_permits_enough(kind: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "options",
-    ([], ["--when-full=drop"], ["--trace-fork=no"], ["--stack-depth=3"]),
-    ids=("all", "drop", "alone", "flat"),
+    ([], ["--when-full=drop"], ["--trace-fork=no"], ["--stack-depth=3"], ["--pages"]),
+    ids=("all", "drop", "alone", "flat", "pages"),
 )
 def test_filter_that_no_function_installs(options: list[str], tmp_path: Path) -> None:
     """The recorder makes no system calls while there is room, also at _exit; so it goes on."""

@@ -167,6 +167,8 @@ enum {
     CACHE_SLOTS = 4096,
     SNAP_BYTES = 12,
     SNAP_FRAME = 0x10000,
+    SNAP_CONTINUED = 0x20000,
+    BASE_SLOT = 2, /* of the base of a trace, with references of 8 bytes */
     MAX_TRACES = 65536,
     MOST_SNAPSHOTS = 600,
     MAX_CALLS = 16,
@@ -303,23 +305,58 @@ static struct lt_vm *owner_of(uint64_t ip, struct lt_spot *spot)
     return vm;
 }
 
-/* The link of the frame below a slot. The snapshot has it as a constant in the slot before. 0 = there is
- * none. */
-static uint64_t frame_link(const struct lt_vm *vm, uint64_t trace, uint64_t map, uint32_t entries,
-                           uint32_t slot)
+/* A constant that the snapshot has for a slot: the link of a frame (SNAP_FRAME) or the address at which a caller goes on after a
+ * metamethod (SNAP_CONTINUED). 0 = there is none. */
+static uint64_t slot_constant(const struct lt_vm *vm, uint64_t trace, uint64_t map, uint32_t entries,
+                              uint32_t slot, uint32_t what)
 {
     for (uint32_t i = 0; i < entries; i++) {
         uint32_t entry = lt_vm_u32(map + 4 * (uint64_t)i);
-        if (entry >> 24 == slot && entry & SNAP_FRAME)
+        if (entry >> 24 == slot && entry & what)
             return program_number(
                 lt_vm_ref(vm, trace + vm->at->trace_ir) + 8 * (uint64_t)((entry & 0xffff) + 1), 8);
     }
     return 0;
 }
 
+/* A frame in a snapshot: the slot of its base, and the bytecode that it executes; 0 = it is that of a built-in function such as
+ * pcall, or below the arguments of a function with a variable number of them. */
+struct snapped {
+    uint32_t slot;
+    uint64_t pc;
+    bool is_built_in;
+};
+
+/* Go to the frame below. Returns false if it is not known. Built-in functions and variable arguments leave no frame of a Lua
+ * function; the function that has variable arguments has its own frame twice. */
+static bool snapped_below(const struct lt_vm *vm, uint64_t trace, uint64_t map, uint32_t entries,
+                          struct snapped *f)
+{
+    enum { BELOW_BASE = 3 /* slots, from a frame's base to the address at which its caller goes on */ };
+    const uint64_t link =
+        f->slot > BASE_SLOT ? slot_constant(vm, trace, map, entries, f->slot - 1, SNAP_FRAME) : 0;
+    const uint64_t size = link / 8; /* slots to the base below, of a link that is no address */
+    if (!link || (link & 3) == LINK_C)
+        return false;
+    if ((link & 3) == LINK_LUA) {
+        f->pc = link - 4; /* the call */
+        f->slot -= 2 + (lt_vm_u32(f->pc) >> 8 & 0xff);
+        return true;
+    }
+    const uint64_t pc = (link & 7) == LINK_CONTINUED && f->slot >= BELOW_BASE
+                            ? slot_constant(vm, trace, map, entries, f->slot - BELOW_BASE, SNAP_CONTINUED)
+                            : 0;
+    if (size == 0 || size + BASE_SLOT > f->slot || ((link & 7) == LINK_CONTINUED && !pc))
+        return false;
+    f->pc = pc ? pc - 4 : 0;
+    f->is_built_in = !pc && (link & 7) != LINK_VARG;
+    f->slot -= (uint32_t)size;
+    return true;
+}
+
 /* The places according to the snapshot: the place of the code (approximate, since the snapshot precedes it),
- * and those of the functions inlined around it, innermost first. The last one runs at the base of the trace.
- * Returns their number. */
+ * and those of the functions inlined around it, innermost first. The last one runs at the base of the trace, unless it is inlined,
+ * too: then the functions around it are not known. Returns their number. */
 static uint32_t snapshot_places(const struct lt_vm *vm, const struct lt_spot *spot, struct lt_place *to,
                                 uint32_t max)
 {
@@ -328,21 +365,19 @@ static uint32_t snapshot_places(const struct lt_vm *vm, const struct lt_spot *sp
     uint64_t end = map + 4 * (uint64_t)entries;
     uint64_t last = program_number(end, vm->at->ref);
     bool wide = vm->layout->gc64;
-    uint32_t slot = wide ? (uint32_t)(last & 0xff) + 2 : 0; /* 2: the base of the trace */
-    uint64_t pc = wide ? last >> 8 : last;
-    for (;;) {
-        uint64_t proto = lt_proto_holding(vm, pc);
-        if (n == max || !proto)
+    struct snapped f = {wide ? (uint32_t)(last & 0xff) + BASE_SLOT : 0, wide ? last >> 8 : last};
+    do {
+        uint64_t proto = f.pc ? lt_proto_holding(vm, f.pc) : 0;
+        if (n == max || (f.pc && !proto))
             return n;
-        to[n] = (struct lt_place){.proto = proto, .pc = pc, .trace = spot->number, .approximate = n == 0};
-        n++;
-        uint64_t link = slot > 2 ? frame_link(vm, spot->trace, map, entries, slot - 1) : 0;
-        if (link == 0 || link & 3)
-            return n;
-        to[n - 1].inlined = true;
-        pc = link - 4; /* the call */
-        slot -= 2 + (lt_vm_u32(pc) >> 8 & 0xff);
-    }
+        if (proto) {
+            to[n] = (struct lt_place){.proto = proto, .pc = f.pc, .trace = spot->number};
+            to[n].approximate = n == 0;
+            to[n++].inlined = f.slot > BASE_SLOT;
+        } else if (f.is_built_in)
+            to[n - 1].by_built_in = true;
+    } while (snapped_below(vm, spot->trace, map, entries, &f));
+    return n;
 }
 
 /* The interpreter's state according to a snapshot: the bytecode's address and the slot of the base. */

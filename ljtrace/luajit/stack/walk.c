@@ -124,7 +124,8 @@ static void settle(struct walk *w, uint64_t proto, uint64_t pc)
 
 static void visit_place(struct walk *w, const struct lt_place *place)
 {
-    settle(w, place->proto, place->pc);
+    const bool names = !w->has_pending || !w->pending.by_built_in;
+    settle(w, names ? place->proto : 0, names ? place->pc : 0);
     w->pending = *place;
     w->has_pending = true;
     w->pending_cframe = w->at.cframe;
@@ -250,14 +251,32 @@ static bool begin(struct walk *w, struct lt_vm *vm, const struct lt_stack *host,
     return use_thread(w, L);
 }
 
+/* Of the functions around the place of a trace, only the inner ones may be known, where the compiler was not observed. Then the
+ * last one is another function than that at the trace's base: it must not be named by what calls that. The base's own place in
+ * its function is not known, but for its beginning. */
+static void visit_gap(struct walk *w, const struct lt_place *last)
+{
+    const uint64_t proto =
+        lt_frames_inside(&w->at, w->at.frame) ? lt_proto_of(w->vm, function_of(w, w->at.frame)) : 0;
+    if (!last->inlined && (!last->approximate || last->proto == proto))
+        return;
+    settle(w, 0, 0);
+    struct lt_place base = {.proto = proto, .trace = last->trace, .approximate = true};
+    base.pc = proto + w->vm->at->proto_code;
+    if (proto)
+        visit_place(w, &base);
+}
+
 /* A trace is running: visit the functions inlined in it, then the frames below the trace's base. */
 static void walk_trace(struct walk *w, const struct lt_spot *spot, size_t size)
 {
     struct lt_place place[32];
-    uint32_t n = lt_trace_allocation(w->vm, spot, size, place, 32);
+    uint32_t n = lt_trace_allocation(w->vm, spot, size, place, 32), seen = 0;
     w->at.frame = lt_vm_ref(w->vm, w->vm->g + w->vm->layout->jit_base) - 8;
-    for (uint32_t i = 0; i < n && !place[i].is_below; i++)
-        visit_place(w, &place[i]);
+    while (seen < n && !place[seen].is_below)
+        visit_place(w, &place[seen++]);
+    if (seen && seen == n)
+        visit_gap(w, &place[n - 1]);
     if (n && lt_frames_inside(&w->at, w->at.frame)) {
         bool pseudo = (link_of(w, w->at.frame) & 7) == LINK_VARG;
         if (go_on(w) && (!pseudo || go_on(w)))
