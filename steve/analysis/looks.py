@@ -169,6 +169,14 @@ def lacks_blocks(info: dict) -> bool:
     return "attached" in info and ("existing_blocks" not in info or none_found)
 
 
+def titles_of(info: dict) -> dict[str, str]:
+    """The titles of the kinds of owners in a trace: where the blocks from before the attach are unknown, they are with what is
+    free."""
+    return (
+        {**TITLES, FREE: "free in the allocator, or in blocks from before the attach"} if lacks_blocks(info) else TITLES
+    )
+
+
 def from_before(info: dict) -> list[str]:
     """What is known of the blocks that the program had before the recorder was attached to it."""
     if "existing_blocks" not in info:

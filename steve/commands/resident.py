@@ -24,7 +24,6 @@ from steve.analysis.owners import (
     OWN,
     RECORDER,
     STACKS,
-    TITLES,
     Owners,
 )
 from steve.system.errors import SteveError, UsageError
@@ -42,7 +41,7 @@ if TYPE_CHECKING:
 
 NAME = "resident"
 BEFORE = "before"  # the kind of a row: a part of owners.OTHER
-TITLE_BEFORE, TITLE_UNKNOWN = "mapped before the attach", "free in the allocator, or in blocks from before the attach"
+TITLE_BEFORE = "mapped before the attach"
 HELP = "show who owns each resident page of the process: blocks, free memory, mappings, stacks, code"
 BY = ("kind", "mapping", "site", "library", "look")
 OF_KIND = (
@@ -170,6 +169,7 @@ class View:
         self.places, self.site = site_namer(trace, args)
         self.kinds = found.by_kind()
         self.allocator = allocators.allocator_of(trace)
+        self.titles = looks.titles_of(trace.info())
         self.knows_blocks = not looks.lacks_blocks(trace.info())
 
     def rows(self) -> list[dict]:
@@ -216,9 +216,7 @@ class View:
 
     def named(self, kind: str) -> str:
         detail = self.detail(kind)
-        title = TITLE_BEFORE if kind == BEFORE else TITLES[kind]
-        if kind == FREE and not self.knows_blocks:
-            title = TITLE_UNKNOWN
+        title = TITLE_BEFORE if kind == BEFORE else self.titles[kind]
         return f"{title}: {detail}" if detail else title
 
     def detail(self, kind: str) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from steve.analysis import looks
-from steve.analysis.owners import KINDS, TITLES
+from steve.analysis.owners import KINDS
 from steve.terminal.progress import Progress
 
 if TYPE_CHECKING:
@@ -31,6 +31,7 @@ def resident_over_time(chosen: Blocks) -> dict[str, Any] | None:
         with Progress(chosen.command, chosen.args.quiet) as progress:
             found = looks.over_time(trace, chosen.open_again(), MOST_LOOKS, progress)
     kinds = [kind for kind in KINDS if any(look.kinds[kind] for look in found)]
+    titles = looks.titles_of(trace.info())
     return {
         "looks": len(every),
         "why_not": why_not,
@@ -39,6 +40,6 @@ def resident_over_time(chosen: Blocks) -> dict[str, Any] | None:
         "why": [look.why for look in found],
         "resident": [look.resident for look in found],
         "kinds": kinds,
-        "titles": [TITLES[kind] for kind in kinds],
+        "titles": [titles[kind] for kind in kinds],
         "parts": [[look.kinds[kind] for look in found] for kind in kinds],
     }

@@ -132,6 +132,8 @@ def test_what_is_older_than_the_attach(steve: Steve, trace: Maker) -> None:
     out = steve("resident", "t.ljt", "--at", "end").out
     assert "or in blocks from before the attach: with 1 arena of threads" in out and "whole pages" not in out
     assert "Whose the 16 KiB are that were mapped before the attach is not known" in out
+    reported = json.loads(steve("report", "-q", "--json", "t.ljt").out)["resident"]
+    assert dict(zip(reported["kinds"], reported["titles"]))["free"].endswith("or in blocks from before the attach")
     kinds = [row["kind"] for row in found(steve, "--at", "end", "--by", "mapping")["rows"]]
     assert kinds == ["free", "before, other", ""]
 
