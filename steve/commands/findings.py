@@ -90,7 +90,8 @@ beside a block of malloc, and double, invalid, inside, wrong-heap and mismatched
 form one context. Loads beyond the end of a block are not reported if they are aligned to their size or made by
 string functions of the C library, which read whole vectors; `steve check` counts them all. Errors are found in the
 whole trace only, so they are not shown with --where, --from or --to.
-The rule kept_free is about the whole process, so it has no sites. It takes another reading of the trace.
+The rule kept_free is about the whole process, so it has no sites. It takes another reading of the trace. After an attach without
+--existing-blocks it is not judged, since blocks from before cannot be told from free memory.
 {listing.entry(KEPT_FREE, FREE_RULE, 16)}
 --json: an object with whole (of its bytes: those in whole pages) and resident. It has no line in --csv.
 --json: the list begins with objects for errors: finding, title, rule, errors and the list contexts with the columns
