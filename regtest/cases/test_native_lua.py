@@ -126,6 +126,28 @@ def test_stacks_join_lua_and_c(tmp_path: Path) -> None:
     assert found[1, 3] == 200 and found[4, 4] >= 1
 
 
+PROTECTED = """
+local kept = {}
+local function made(i) local t = { i } return t end
+for i = 1, 20000 do local ok, t = pcall(made, i) kept[i % 10] = t end
+"""
+
+
+@pytest.mark.parametrize("is_native", [True, False], ids=["native", "valgrind"])
+def test_a_function_has_not_the_name_of_what_calls_it(is_native: bool, tmp_path: Path) -> None:
+    """pcall calls it, also where both are inlined in machine code."""
+    path = tmp_path / "protected.lua"
+    path.write_text(PROTECTED)
+    argv = ["luajit", "-Ohotloop=3", path]
+    trace = natively(tmp_path / "t.ljt", argv) if is_native else record(tmp_path / "t.ljt", argv, "--trace-mem=no")
+    reader = Reader(str(trace.path))
+    reader.skim()
+    frames = [reader.frame(number) for number in range(1, reader.counts()["frames"] + 1)]
+    of_made = [frame for frame in frames if frame and frame.defined == 3 and frame.line == 3]
+    assert any(frame.trace for frame in of_made), "it is compiled"
+    assert {frame.function for frame in of_made} == {f"{path}:3"}
+
+
 def test_scripts_do_the_same(tmp_path: Path) -> None:
     """All scripts, one after the other in one process."""
     folder = SOURCE / "regtest/lua"

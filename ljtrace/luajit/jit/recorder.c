@@ -34,6 +34,7 @@ struct step {
     /* The base of each frame, relative to the place where the trace starts. */
     int32_t slot[MAX_DEPTH];
     uint64_t proto[MAX_DEPTH], pc[MAX_DEPTH];
+    uint32_t by_built_in; /* a bit for each frame that a built-in function such as pcall has called */
 };
 
 /* The steps of a trace. */
@@ -103,14 +104,15 @@ static bool is_frame(uint64_t frame)
 static void take_frames(const struct lt_vm *vm, uint64_t pc, uint64_t base, struct step *s)
 {
     uint64_t frame = base - 8;
-    s->depth = 0;
+    s->depth = s->by_built_in = 0;
     for (uint32_t i = 0; i < MOST_FRAMES && s->depth < MAX_DEPTH && is_frame(frame); i++) {
         uint64_t proto = proto_of(vm, frame);
         if (proto) {
             s->slot[s->depth] = ((int64_t)frame + 8 - (int64_t)base) / 8;
             s->proto[s->depth] = proto;
             s->pc[s->depth++] = pc;
-        }
+        } else if (s->depth)
+            s->by_built_in |= 1U << (s->depth - 1);
         if ((lt_frame_link(vm, frame, true) & 7) == LINK_VARG) /* a vararg function's own frame is below */
             frame -= (uint64_t)(lt_frame_link(vm, frame, true) & ~(int64_t)7);
         frame = caller_of(vm, frame, &pc);
@@ -396,6 +398,7 @@ static uint32_t places_of(const struct lt_vm *vm, const struct step *s, uint32_t
     int32_t start = (vm->layout->gc64 ? 2 : 1) - base_slot, base = s && s->lowest < start ? s->lowest : start;
     while (s && n < s->depth && n < max) {
         to[n] = (struct lt_place){.proto = s->proto[n], .pc = s->pc[n], .trace = trace};
+        to[n].by_built_in = s->by_built_in >> n & 1;
         to[n].inlined = s->slot[n] > base;
         to[n].is_below = s->slot[n] < base;
         if (!to[n++].inlined)
