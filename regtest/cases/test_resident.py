@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from steve.terminal.units import human_bytes
 from steve.trace._memtrace import Trace as Reader
 from support import NATIVE, Done, Trace, good, native, natively, run, started, steve, wait_for
 
@@ -34,10 +35,6 @@ def look(trace: Trace, *options: str) -> dict:
 
 def by_kind(found: dict) -> dict[str, int]:
     return {row["kind"]: row["bytes"] for row in found["rows"]}
-
-
-def mebibytes(size: int) -> str:
-    return f"{size / MB:.3g} MiB"
 
 
 def check_sum(found: dict) -> None:
@@ -83,7 +80,7 @@ def test_what_a_trim_returns(tmp_path: Path) -> None:
     assert abs(int(trace.run.text) - returned) < 0.05 * returned
     assert free["whole"] - MB < free["whole_below"] <= free["whole"]
     text = steve("resident", trace.path, "--at", "freed").text
-    assert f"malloc_trim(0) can return up to {mebibytes(free['returnable'])}" in text
+    assert f"malloc_trim(0) can return up to {human_bytes(free['returnable'])}" in text
     assert "the caches of threads (tcache)" in text and "glibc.malloc.mmap_threshold" in text
     (pinned,) = (row for row in look(trace, "--at", "freed", "--by", "site")["rows"] if row["blocks"] == 30)
     assert 30 * 3000 < pinned["pinned"] < 40 * PAGE
