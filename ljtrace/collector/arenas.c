@@ -2,9 +2,9 @@
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  *
- * A thread stack and a heap look the same to the kernel: private memory without a name. A heap begins with a header that names
- * its arena, the heap before it, and its size. The arena is directly behind the header of its first heap. Headers of glibc have
- * two more words since 2.35.
+ * A thread stack and a heap look the same to the kernel: private memory without a name. A heap begins with a
+ * header that names its arena, the heap before it, and its size. The arena is directly behind the header of its
+ * first heap. Headers of glibc have two more words since 2.35.
  */
 #define _GNU_SOURCE
 #include "ljtrace/collector/arenas.h"

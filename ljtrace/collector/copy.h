@@ -11,8 +11,9 @@
  * has ended, sends nothing for half a minute, or sends what is wrong. */
 bool copy_read(int socket, struct feed *f);
 
-/* Wait until the copy at the other end of this socket is gone, but not for long. Until then it shares the pages of the program, so that
- * the kernel counts each of them only half for the program (PSS). The kernel closes the socket after it has freed the memory. */
+/* Wait until the copy at the other end of this socket is gone, but not for long. Until then it shares the pages of
+ * the program, so that the kernel counts each of them only half for the program (PSS). The kernel closes the
+ * socket after it has freed the memory. */
 void copy_wait_for_end(int socket);
 
 #endif

@@ -11,9 +11,10 @@
  * is all. Sums that are divided among processes come from smaps, which takes as long as pagemap, after the program has gone on.
  * If pages are shared with other processes, as after a fork, pagemap is read then, too. Before Linux 6.7, all is read at once.
  *
- * Whether it is time to look is asked often, since a peak may be short. Looks because of growth are few, however much there is;
- * those at regular times take a tenth of the collector's time at most. After the last look of a phase of growth there is one more,
- * when memory has not grown for a moment: what is in the pages changes then, although their number does not.
+ * Whether it is time to look is asked often, since a peak may be short. Looks because of growth are few, however
+ * much there is; those at regular times take a tenth of the collector's time at most. After the last look of a
+ * phase of growth there is one more, when memory has not grown for a moment: what is in the pages changes then,
+ * although their number does not.
  */
 #define _GNU_SOURCE
 #include "ljtrace/collector/pages.h"
@@ -63,9 +64,9 @@ struct pages {
     uint64_t every, page;
     /* Milliseconds: when to ask next whether it is time to look, when the last look ended, and how long it took. */
     uint64_t next, taken, took;
-    uint64_t highest; /* the most bytes that were resident at a look */
-    bool grew;        /* the last look was the first or because of growth */
-    bool any;         /* there was a look */
+    uint64_t highest;  /* the most bytes that were resident at a look */
+    bool grew;         /* the last look was the first or because of growth */
+    bool any;          /* there was a look */
     uint32_t recorder; /* the stack of the recorder's regions; 0 = not defined yet */
     uint32_t heap;     /* the same of heaps of arenas */
     char problem[300];
@@ -569,7 +570,8 @@ static uint32_t string(struct mt_writer *w, const char *text)
     return mt_writer_string(w, text, strlen(text));
 }
 
-/* The stack of regions that no call of the program has mapped: one frame with this function. *known: it, once it is defined. */
+/* The stack of regions that no call of the program has mapped: one frame with this function. *known: it, once it
+ * is defined. */
 static uint32_t special_stack(struct mt_writer *w, const char *function, uint32_t *known)
 {
     const struct mt_frame frame = {.function = string(w, function)};

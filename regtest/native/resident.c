@@ -258,8 +258,8 @@ static void leave(int signal)
     _exit(signal == SIGALRM ? 5 : 6);
 }
 
-/* A child of vfork ends first: that is not the end of this program. Then all blocks are freed, and the program ends: by _exit, by
- * _exit in a handler that has interrupted malloc most likely, or by a signal. */
+/* A child of vfork ends first: that is not the end of this program. Then all blocks are freed, and the program
+ * ends: by _exit, by _exit in a handler that has interrupted malloc most likely, or by a signal. */
 static int ends(const char *how)
 {
     static char *block[TABLES];

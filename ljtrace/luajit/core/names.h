@@ -22,9 +22,8 @@ struct lt_place {
     uint64_t proto, pc;
     uint32_t trace; /* the trace that runs it; 0 = the interpreter */
     bool inlined, approximate;
-    bool is_below; /* the frame is not part of the trace: it is the one below the base */
-    bool
-        by_built_in; /* a built-in function such as pcall has called it, so that the caller's code does not name it */
+    bool is_below;    /* the frame is not part of the trace: it is the one below the base */
+    bool by_built_in; /* called by a built-in function such as pcall: no code names it */
     /* The call that led here, from which the function's name is derived; 0 = not known. */
     uint64_t caller_proto, caller_pc;
 };

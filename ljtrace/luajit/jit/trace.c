@@ -305,8 +305,8 @@ static struct lt_vm *owner_of(uint64_t ip, struct lt_spot *spot)
     return vm;
 }
 
-/* A constant that the snapshot has for a slot: the link of a frame (SNAP_FRAME) or the address at which a caller goes on after a
- * metamethod (SNAP_CONTINUED). 0 = there is none. */
+/* A constant that the snapshot has for a slot: the link of a frame (SNAP_FRAME) or the address at which a caller
+ * goes on after a metamethod (SNAP_CONTINUED). 0 = there is none. */
 static uint64_t slot_constant(const struct lt_vm *vm, uint64_t trace, uint64_t map, uint32_t entries,
                               uint32_t slot, uint32_t what)
 {
@@ -319,16 +319,16 @@ static uint64_t slot_constant(const struct lt_vm *vm, uint64_t trace, uint64_t m
     return 0;
 }
 
-/* A frame in a snapshot: the slot of its base, and the bytecode that it executes; 0 = it is that of a built-in function such as
- * pcall, or below the arguments of a function with a variable number of them. */
+/* A frame in a snapshot: the slot of its base, and the bytecode that it executes; 0 = it is that of a built-in
+ * function such as pcall, or below the arguments of a function with a variable number of them. */
 struct snapped {
     uint32_t slot;
     uint64_t pc;
     bool is_built_in;
 };
 
-/* Go to the frame below. Returns false if it is not known. Built-in functions and variable arguments leave no frame of a Lua
- * function; the function that has variable arguments has its own frame twice. */
+/* Go to the frame below. Returns false if it is not known. Built-in functions and variable arguments leave no
+ * frame of a Lua function; the function that has variable arguments has its own frame twice. */
 static bool snapped_below(const struct lt_vm *vm, uint64_t trace, uint64_t map, uint32_t entries,
                           struct snapped *f)
 {
@@ -354,9 +354,9 @@ static bool snapped_below(const struct lt_vm *vm, uint64_t trace, uint64_t map, 
     return true;
 }
 
-/* The places according to the snapshot: the place of the code (approximate, since the snapshot precedes it),
- * and those of the functions inlined around it, innermost first. The last one runs at the base of the trace, unless it is inlined,
- * too: then the functions around it are not known. Returns their number. */
+/* The places according to the snapshot: the place of the code (approximate, since the snapshot precedes it), and
+ * those of the functions inlined around it, innermost first. The last one runs at the base of the trace, unless it
+ * is inlined, too: then the functions around it are not known. Returns their number. */
 static uint32_t snapshot_places(const struct lt_vm *vm, const struct lt_spot *spot, struct lt_place *to,
                                 uint32_t max)
 {

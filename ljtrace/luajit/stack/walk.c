@@ -251,9 +251,9 @@ static bool begin(struct walk *w, struct lt_vm *vm, const struct lt_stack *host,
     return use_thread(w, L);
 }
 
-/* Of the functions around the place of a trace, only the inner ones may be known, where the compiler was not observed. Then the
- * last one is another function than that at the trace's base: it must not be named by what calls that. The base's own place in
- * its function is not known, but for its beginning. */
+/* Of the functions around the place of a trace, only the inner ones may be known, where the compiler was not
+ * observed. Then the last one is another function than that at the trace's base: it must not be named by what
+ * calls that. The base's own place in its function is not known, but for its beginning. */
 static void visit_gap(struct walk *w, const struct lt_place *last)
 {
     const uint64_t proto =

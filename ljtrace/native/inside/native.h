@@ -146,8 +146,8 @@ uint64_t native_clock_start(void);
 void native_clock_restart(void);
 /* The time of an event in nanoseconds since the recording began; it never decreases. Only while the ring is locked. */
 uint64_t native_now(void);
-/* Wait so long. A sleep of the program that the calling thread was taken out of by ptrace can still be continued afterwards:
- * the kernel has one place for a thread's sleep to be continued, and nanosleep() overwrites it. */
+/* Wait so long. A sleep of the program that the calling thread was taken out of by ptrace can still be continued
+ * afterwards: the kernel has one place for a thread's sleep to be continued, and nanosleep() overwrites it. */
 void native_pause(long milliseconds);
 
 /* -- stacks.c -- */

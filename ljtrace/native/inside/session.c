@@ -197,8 +197,8 @@ static void report_unseen(void)
     unseen_end();
 }
 
-/* Before _exit: have the collector look at the pages, unless this is a child of vfork, whose memory is its parent's. The caller may
- * have interrupted anything, also the recorder; then there is no look. */
+/* Before _exit: have the collector look at the pages, unless this is a child of vfork, whose memory is its
+ * parent's. The caller may have interrupted anything, also the recorder; then there is no look. */
 static void look_before_exit(void)
 {
     if (!native_options.pages || !native_is_on() || native_ring_is_mine() || !native_ring_may_call() ||
@@ -208,8 +208,9 @@ static void look_before_exit(void)
     native_ring_unlock();
 }
 
-/* is_sure: this is no child of vfork. The program may have forbidden system calls by a filter that the collector has not seen
- * yet. So at exit, and with --pages at _exit, they are made only when the collector has looked, and else none at _exit. */
+/* is_sure: this is no child of vfork. The program may have forbidden system calls by a filter that the collector
+ * has not seen yet. So at exit, and with --pages at _exit, they are made only when the collector has looked, and
+ * else none at _exit. */
 static void exiting(int status, bool is_sure)
 {
     if (native_is_on() && !native_is_sandboxed())

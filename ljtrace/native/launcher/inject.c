@@ -287,8 +287,8 @@ static void restart_call(struct user_regs_struct *r)
     r->rip -= 2; /* to the instruction `syscall` */
 }
 
-/* Let a thread that is not used go on as if it had not been stopped: the kernel makes its call again, but for those that fail
- * with EINTR after a stop. */
+/* Let a thread that is not used go on as if it had not been stopped: the kernel makes its call again, but for
+ * those that fail with EINTR after a stop. */
 static void restore_call(pid_t thread, struct user_regs_struct *r)
 {
     if ((long long)r->orig_rax < 0 || (long long)r->rax != -EINTR)
