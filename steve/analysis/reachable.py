@@ -3,13 +3,13 @@
 A snapshot knows objects by address, with the bytes of their parts (a table's array and hash, a thread's
 stack), which are blocks of their own: those count here where the object was made. An object is reachable if strong
 links lead to it from the roots; what is not only waits for the collector. Blocks made after the snapshot are
-neither. Memory is O(live blocks + objects).
+neither: their bytes are a sum of their own. Memory is O(live blocks + objects).
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """
-from typing import TYPE_CHECKING, Dict, List, Optional, Tuple
+from typing import TYPE_CHECKING, Dict, List, Optional
 
-from steve.analysis.folds import Kept, columns
+from steve.analysis.folds import Kept, Table, columns
 
 if TYPE_CHECKING:
     import numpy as np
@@ -17,8 +17,7 @@ if TYPE_CHECKING:
     from steve.trace._memtrace import Snapshot, Trace
     from steve.parallel.window import Window
 
-Sums = Dict[int, Tuple[int, int]]  # stack, type or thread: bytes of reachable objects, of unreachable ones
-
+SUMS = ("reachable", "unreachable", "later")  # bytes of reachable and of unreachable objects, of blocks made afterwards
 AT_EXIT = "at exit"  # the snapshot that --universe=at-exit takes, and its mark
 RETURNED = (  # {}: the option that selects the snapshot
     "most objects of Lua are garbage at this mark. All that only local variables of the main script held is, since it "
@@ -37,7 +36,7 @@ class Survivors(Kept):
     def add(self, batch: "np.ndarray", keep: "np.ndarray | None") -> None:
         live = batch["freed"] == 0
         kept = batch[live if keep is None else live & keep]
-        self._kept.append(columns(kept, "handle", "heap", self.key, "born_time"))
+        self._kept.append(columns(kept, "handle", "heap", self.key, "born_time", "size"))
 
     def of_lua(self, trace: "Trace") -> "np.ndarray":
         """The lives in Lua heaps, by handle."""
@@ -130,33 +129,55 @@ def reached(snapshot: "Snapshot") -> "np.ndarray":
     )
 
 
-def add_up(
-    lives: "np.ndarray", key: str, addresses: "np.ndarray", snapshot: "Snapshot", sums: Sums, weight: int
-) -> None:
-    """Add the objects of a snapshot whose blocks are among the lives to the sums by the lives' number `key`. weight: as how
-    many blocks a recorded one counts. A snapshot has the recorded blocks alone, and a sample by bytes has no snapshots.
-    """
+def objects_of(heap: "np.ndarray", made: "np.ndarray", addr: "np.ndarray", snapshot: "Snapshot") -> "np.ndarray":
+    """For each block, the number of its object in a snapshot; -1: it has none there. heap, made, addr: of the blocks, their
+    heaps, the times of their News, and their addresses."""
     import numpy as np
 
-    mine = (lives["heap"] == snapshot.heap) & (lives["born_time"] <= snapshot.time)
     order = np.argsort(snapshot.objects["addr"])
-    objects, alive = snapshot.objects[order], reached(snapshot)[order]
-    at = np.searchsorted(objects["addr"], addresses[mine])
-    for number, address, i in zip(lives[key][mine].tolist(), addresses[mine].tolist(), at.tolist()):
-        if i < len(objects) and int(objects["addr"][i]) == address:
-            reachable, lost = sums.get(number, (0, 0))
-            size = int(objects["size"][i]) * weight
-            sums[number] = (reachable + size, lost) if alive[i] else (reachable, lost + size)
+    places = snapshot.objects["addr"][order]
+    at = np.minimum(np.searchsorted(places, addr), max(len(places) - 1, 0))
+    mine = (heap == snapshot.heap) & (made <= snapshot.time)
+    if not len(places):
+        return np.full(len(addr), -1)
+    return np.where(mine & (places[at] == addr), order[at], -1)
 
 
-def sums_of(lives: "np.ndarray", trace: "Trace", window: "Optional[Window]", key: str = "stack") -> "Optional[Sums]":
-    """The sums of the survivors, by their number `key`; None if no state of theirs has a snapshot by the end of the window.
-    trace: from its beginning, with snapshots."""
+def add_up(lives: "np.ndarray", key: str, addresses: "np.ndarray", snapshot: "Snapshot", weight: int) -> Table:
+    """What a snapshot says of the lives: SUMS by their number `key`. weight: as how many blocks a recorded one counts. A
+    snapshot has the recorded blocks alone, and a sample by bytes has no snapshots."""
+    import numpy as np
+
+    objects = objects_of(lives["heap"], lives["born_time"], addresses, snapshot)
+    known, alive = objects >= 0, reached(snapshot)
+    later = (lives["heap"] == snapshot.heap) & (lives["born_time"] > snapshot.time)
+    sizes = np.zeros(len(lives), [(name, "u8") for name in SUMS])
+    held = np.zeros(len(lives), bool)
+    held[known] = alive[objects[known]]
+    of_objects = np.zeros(len(lives), "u8")
+    of_objects[known] = snapshot.objects["size"][objects[known]]
+    sizes["reachable"][held] = of_objects[held]
+    sizes["unreachable"][known & ~held] = of_objects[known & ~held]
+    sizes["later"][later] = lives["size"][later]
+    some = np.flatnonzero(known | later)
+    numbers, rows = np.unique(lives[key][some], return_inverse=True)
+    found = np.zeros(len(numbers), sizes.dtype)
+    for name in SUMS:
+        np.add.at(found[name], rows, sizes[name][some] * np.uint64(weight))
+    return Table(numbers.astype("u4"), found)
+
+
+def sums_of(
+    lives: "np.ndarray", trace: "Trace", window: "Optional[Window]", key: str = "stack"
+) -> "Optional[tuple[Table, list[str]]]":
+    """SUMS of the survivors, by their number `key`, and the names of the snapshots, those of each state; None if no state of
+    theirs has a snapshot by the end of the window. A number can occur several times, once for each state. trace: from
+    its beginning, with snapshots."""
     import numpy as np
 
     addresses = Addresses(lives["handle"], trace, window)
     taken = [s for s in addresses.taken.snapshots() if np.any(lives["heap"] == s.heap)]
-    sums: Sums = {}
-    for snapshot in taken:
-        add_up(lives, key, addresses.found, snapshot, sums, trace.sample.weight)
-    return sums if taken else None
+    if not taken:
+        return None
+    parts = [add_up(lives, key, addresses.found, snapshot, trace.sample.weight) for snapshot in taken]
+    return Table(*map(np.concatenate, zip(*parts))), list(dict.fromkeys(snapshot.name for snapshot in taken))

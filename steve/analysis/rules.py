@@ -95,7 +95,8 @@ RULES = (
     Rule(
         "never_freed",
         "Never freed",
-        "live when the trace ended; at a normal exit much of this is meant",
+        "live when the trace ended; at a normal exit much of this is meant, and objects of a garbage collector may only "
+        "wait for it",
         "free the blocks whose number depends on the input; see `steve leaks` for what is still reachable",
         False,
         False,

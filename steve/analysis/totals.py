@@ -82,6 +82,18 @@ def program_end_text(end: dict) -> str:
     return f"{end['signal']}" if end["ended"] == "signal" else end["ended"]
 
 
+def ended_with_program(trace: "Trace") -> bool:
+    """Did the recording end with the program? Else what lives at its end may still be freed. A classic text does not say how
+    the program ended, and counts as one that did."""
+    stats = trace.stats()
+    return stats["is_text"] or stats["ending"] in ("exit", "killed", "exec")
+
+
+def not_freed(trace: "Trace") -> str:
+    """What is true of the blocks that live at the end of a trace."""
+    return "never freed" if ended_with_program(trace) else "not freed before the recording ended"
+
+
 def time_unit(trace: "Trace") -> str:
     """What the times of events count: instructions; in a trace of the native recorder, nanoseconds; in an imported trace
     of a recording without times, events."""

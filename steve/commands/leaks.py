@@ -21,6 +21,7 @@ from steve.analysis.lost import Reached, is_leak, searched
 from steve.analysis.reachable import AT_EXIT, RETURNED, Survivors, sums_of
 from steve.trace.stacks import SITE
 from steve.analysis.filter import fields_of
+from steve.analysis.totals import not_freed
 from steve.terminal.units import counted
 
 if TYPE_CHECKING:
@@ -64,6 +65,12 @@ COLUMNS = (
         "counts; so these two columns can exceed `bytes`",
     ),
     Column(
+        "later",
+        "made later",
+        "Lua: of `bytes`, those of blocks made after the last snapshot of their state, of which it cannot tell whether they "
+        "are reachable; null without a snapshot",
+    ),
+    Column(
         "runtime",
         "runtime",
         "bytes of blocks that the C or C++ library made for itself, such as buffers of "
@@ -79,7 +86,8 @@ many blocks unfreed at a normal exit on purpose. Therefore the recorder searches
 program ends (unless --leak-scan=no was given): lost blocks are real leaks. The result of the search does not apply to
 an earlier mark, and there is none if the program was killed by SIGKILL. For Lua, a snapshot at the end or before it
 (ljtrace --universe=at-exit, ljtrace.snapshot) distinguishes reachable objects from garbage; `steve universe` shows
-which objects keep them alive.
+which objects keep them alive. Without one, garbage that was not yet collected is among the blocks, as the heading says;
+`steve findings --rules growth` is then the better list of what the program keeps.
 
 {listing.explained(several.COLUMNS + COLUMNS)}
 
@@ -129,29 +137,25 @@ class Reachability(NamedTuple):
     """How the blocks alive at the end can be reached, by row of the list. None: unknown."""
 
     lua: rollups.Sums | None
-    """Bytes of reachable and of unreachable Lua objects: the columns reachable and unreachable."""
+    """Bytes of Lua objects: the columns reachable, unreachable and later."""
     c: rollups.Sums | None
     """Bytes of C blocks by their reachability."""
+    snapshots: list[str]
+    """The names of the snapshots that tell it for Lua."""
 
 
 LOST = ("lost", "indirect", "possible")
 OF_C = (*LOST, "reachable", "runtime")
 
 
-def of_lua(chosen: blocks.Blocks, survivors: Survivors) -> rollups.Sums | None:
-    """Bytes of reachable and of unreachable Lua objects, by what the survivors are summed by; None if there is no
-    snapshot."""
-    import numpy as np
-
+def of_lua(chosen: blocks.Blocks, survivors: Survivors) -> tuple[rollups.Sums, list[str]] | None:
+    """Bytes of Lua objects by what the survivors are summed by (steve.analysis.reachable.SUMS), and the names of the snapshots
+    that tell them apart; None if there is no snapshot."""
     lives = survivors.of_lua(chosen.trace)
     if not len(lives):
         return None
     found = sums_of(lives, chosen.open_again(snapshots=True), chosen.window(), survivors.key)
-    if found is None:
-        return None
-    numbers = np.array(sorted(found), "u4")
-    rows = np.array([found[number] for number in numbers.tolist()], [("reachable", "u8"), ("unreachable", "u8")])
-    return rollups.Sums(numbers, rows)
+    return None if found is None else (rollups.Sums(*found[0]), found[1])
 
 
 def of_c(chosen: blocks.Blocks, reached: Reached) -> rollups.Sums | None:
@@ -178,7 +182,8 @@ def is_lua_closed(trace: Trace, survivors: Survivors) -> bool:
 def reachability(chosen: blocks.Blocks, found: Leaks, rollup: rollups.Rollup) -> Reachability:
     """How the blocks can be reached."""
     lua, c = of_lua(chosen, found.survivors), of_c(chosen, found.reached)
-    return Reachability(lua and rollup.merged(lua), c and rollup.merged(c))
+    sums, snapshots = lua or (None, [])
+    return Reachability(sums and rollup.merged(sums), c and rollup.merged(c), snapshots)
 
 
 def totals_of(live: rollups.Sums, reach: Reachability) -> Counter[str]:
@@ -188,7 +193,8 @@ def totals_of(live: rollups.Sums, reach: Reachability) -> Counter[str]:
         found.update({key: int(reach.c.rows[key].sum()) for key in OF_C})
     if reach.lua is not None:
         held, lost = lua_bytes(reach.lua)
-        found.update({"lua_reachable": held, "unreachable": lost, "lua_rows": len(reach.lua.numbers)})
+        later = int(reach.lua.rows["later"].sum())
+        found.update({"lua_reachable": held, "unreachable": lost, "later": later, "lua_rows": len(reach.lua.numbers)})
     return found
 
 
@@ -225,16 +231,28 @@ def state_of(chosen: blocks.Blocks) -> str:
     """What is true of the blocks that are listed."""
     if chosen.args.end is not None:
         return "still alive"  # the name of the mark follows
-    return "not freed before the recording ended" if chosen.trace.stats()["ending"] == "detached" else "never freed"
+    return not_freed(chosen.trace)
 
 
-def heading(totals: Mapping[str, int], state: str) -> str:
-    """The heading of the table. totals: of totals_of(); state: of state_of()."""
+UNCOLLECTED = (
+    "; {} of them are of Lua, and garbage that was not yet collected counts among these; a snapshot (--universe) tells it "
+    "apart"
+)
+
+
+def heading(totals: Mapping[str, int], state: str, snapshots: Sequence[str]) -> str:
+    """The heading of the table. totals: of totals_of(); state: of state_of(); snapshots: the names of those that tell what Lua
+    can reach."""
     title = f"{counted(totals['blocks'], 'block')} of {counted(totals['bytes'], 'byte')} {state}{c_text(totals)}"
-    if "lua_reachable" not in totals:
-        return title
-    held, lost = totals["lua_reachable"], totals["unreachable"]
-    return f"{title}; objects of Lua with their parts: {held:,} bytes reachable, {lost:,} garbage"
+    if "lua_reachable" in totals:
+        held, lost, later = totals["lua_reachable"], totals["unreachable"], totals["later"]
+        title += (
+            f"; objects of Lua with their parts: {held:,} bytes reachable, {lost:,} garbage"
+            f"{' in the snapshot ' if len(snapshots) == 1 else ' in snapshots '}{', '.join(map(repr, snapshots))}"
+        )
+        title += f"; {later:,} made after it, of which it says nothing" if later else ""
+        title += "; a part can be a block of another row" if totals["exceeding"] else ""
+    return title + (UNCOLLECTED.format(counted(totals["unknown"], "byte")) if totals["unknown"] else "")
 
 
 def joined(live: rollups.Sums, made: rollups.Sums, reach: Reachability) -> rollups.Sums:
@@ -250,10 +268,20 @@ def joined(live: rollups.Sums, made: rollups.Sums, reach: Reachability) -> rollu
         variance("made"): (made, variance("blocks")),
     }
     if reach.lua is not None:
-        columns.update(lua_reachable=(reach.lua, "reachable"), unreachable=(reach.lua, "unreachable"))
+        columns.update(
+            lua_reachable=(reach.lua, "reachable"), unreachable=(reach.lua, "unreachable"), later=(reach.lua, "later")
+        )
     if reach.c is not None:
         columns.update({key: (reach.c, key) for key in OF_C})
     return rollups.joined(live.numbers, columns)
+
+
+def exceeding(rows: rollups.Sums) -> int:
+    """The number of rows whose objects of Lua, with their parts, are more than their blocks. rows: of joined()."""
+    import numpy as np
+
+    of_objects = rows.rows["lua_reachable"] + rows.rows["unreachable"]
+    return int(np.count_nonzero(of_objects > rows.rows["bytes"]))
 
 
 def row_of(found: dict, total: int, sample: Sample) -> dict:
@@ -265,7 +293,7 @@ def row_of(found: dict, total: int, sample: Sample) -> dict:
         "share": blocks.share(found["bytes"], total),
         "made": found["made"],
         "mean_age": blocks.mean(found["lifetimes"], found["lives"]),
-        **{key: found.get(key) for key in (*LOST, "unreachable", "runtime")},
+        **{key: found.get(key) for key in (*LOST, "unreachable", "later", "runtime")},
         "reachable": sum(reachable) if reachable else None,
         **sample.standard_errors(found, ESTIMATES),
     }
@@ -275,9 +303,11 @@ def shown(columns: Sequence[Column], totals: Mapping[str, int]) -> tuple[Column,
     """The columns. Those without information are hidden in the table. totals: of totals_of()."""
     hidden = {key for key in (*LOST, "runtime") if not totals.get(key)}
     if not totals.get("lua_rows"):
-        hidden.add("unreachable")
+        hidden |= {"unreachable", "later"}
         if "lost" not in totals:
             hidden.add("reachable")
+    if not totals.get("later"):
+        hidden.add("later")
     return listing.without(columns, hidden)
 
 
@@ -296,6 +326,7 @@ class LeakRows:
         self._states: dict[str, None] = {}  # what is true of the blocks of a file
         self._are_forks = False
         self._unsearched: list[str] = []  # names of files without a search for pointers
+        self._snapshots: dict[str, None] = {}
 
     def add(self, chosen: blocks.Blocks) -> None:
         """Add the rows of a file."""
@@ -306,8 +337,14 @@ class LeakRows:
         del found.sums  # before the stacks are named
         live, made = rollup.merged(alive), rollup.merged(everything)
         reach = reachability(chosen, found, rollup)
-        self.rows.add(rollup, joined(live, made, reach))
+        rows = joined(live, made, reach)
+        self.rows.add(rollup, rows)
         self.totals.update(totals_of(live, reach))
+        self._snapshots.update(dict.fromkeys(reach.snapshots))
+        if reach.lua is None:
+            self.totals["unknown"] += int(found.survivors.of_lua(chosen.trace)["size"].sum())
+        else:
+            self.totals["exceeding"] += exceeding(rows)
         self._states[state_of(chosen)] = None
         self._are_forks |= "forked_from_pid" in chosen.trace.info()
         if reach.c is None:
@@ -322,10 +359,11 @@ class LeakRows:
         self._states.update(other._states)
         self._are_forks |= other._are_forks
         self._unsearched += other._unsearched
+        self._snapshots.update(other._snapshots)
         self.advice.update(other.advice)
 
     def title(self) -> str:
-        title = heading(self.totals, " or ".join(self._states))
+        title = heading(self.totals, " or ".join(self._states), list(self._snapshots))
         if "lost" in self.totals and self._unsearched:
             title += f"; no search for pointers in {', '.join(self._unsearched)}"
         if not self.by_inherited and self._are_forks:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from markupsafe import Markup
 
-from steve.analysis import folds, site_rules
+from steve.analysis import folds, lua_held, site_rules
 from steve.analysis.blocks import is_whole
 from steve.analysis.folds import Passed, Together
 from steve.analysis.lives import LifeAnalysis
@@ -41,7 +41,7 @@ from steve.trace.policy import ShownStacks, is_own
 from steve.trace.frames import frame_text, is_lua, is_native, short_name, without_return_type
 from steve.trace import runtimes
 from steve.trace.rollups import Rollup, Sums, heap_name
-from steve.analysis.totals import extent, is_complete, is_least, time_unit
+from steve.analysis.totals import extent, is_complete, is_least, not_freed, time_unit
 
 if TYPE_CHECKING:
     from steve.analysis.blocks import Blocks
@@ -53,6 +53,7 @@ if TYPE_CHECKING:
 
 BINS = 400
 FRAMES_SHOWN = 32
+NEVER_FREED = "never_freed"  # the key of the rule
 LONG_NAME = 600  # characters of a name that tells sites apart
 MOST_FOUND = 12  # sites of each rule
 FOUND_VARIANCES = (variance("blocks"), variance("bytes"))  # of what a rule finds, in a sample of the blocks
@@ -136,6 +137,12 @@ class TraceData:
     accessed_sites: dict[int, Site] = field(default_factory=dict)
     """The sites of by_offset, by number."""
     by_offset: offsets.ByOffset | None = None
+    of_collector: set[int] = field(default_factory=set)
+    """The sites with blocks in the heap of a garbage collector."""
+    held: dict[int, lua_held.Held] = field(default_factory=dict)
+    """By site, what snapshots say of its blocks of Lua."""
+    not_freed: str = "never freed"
+    """What is true of the blocks that live at the end."""
 
     @property
     def command(self) -> str:
@@ -431,6 +438,9 @@ def collect(
     found = chosen.over_trace(partial(ReportAnalysis, by_line=with_source and chosen.is_whole()))
     data, accessed = _described(chosen, found, sites, with_source, pins)
     del found
+    lives_at_end = data.found[NEVER_FREED].numbers
+    if not data.of_collector.isdisjoint(lives_at_end.tolist()):
+        data.held = lua_held.held(chosen)
     data.by_offset = offsets.by_offset(chosen, accessed)
     data.addresses = addresses(chosen) if with_pictures else {}
     return data
@@ -464,6 +474,7 @@ def _described(
     leading, listed = sorted(_leading_by_rule(by_rule, MOST_FOUND)), interesting(tallies, sites)
     accessed = offsets.wanted(rollup, analysis.accessed.table())
     named = named_sites(of_trace.shown, tallies, {*leading, *listed, *accessed.sites})
+    of_collector = managed_sites(chosen, cells)
     all_sites = int((tallies.rows["bytes"] + tallies.rows["blocks"] > 0).sum())
     unread = Sums(tallies.numbers, tallies.rows["unread_bytes"].copy())
     del tallies  # which are long
@@ -525,8 +536,18 @@ def _described(
         problem=trace.problem,
         resident=over_time,
         accessed_sites={i: named[i] for i in accessed.sites},
+        of_collector=of_collector,
+        not_freed=not_freed(trace),
     )
     return described, accessed
+
+
+def managed_sites(chosen: Blocks, found: Cells) -> set[int]:
+    """The sites with blocks in the heap of a garbage collector."""
+    trace, heaps = chosen.trace, np.unique(found.groups["heap"]).tolist()
+    managed = [number for number in heaps if (known := trace.heap(number)) is not None and known.kind == "lua"]
+    stacks = found.groups["stack"][np.isin(found.groups["heap"], managed)]
+    return set(chosen.places.sites.of(stacks).tolist())
 
 
 def course_of(chosen: Blocks, analysis: ReportAnalysis, timeline: np.ndarray) -> dict[str, Any]:

@@ -23,11 +23,11 @@ from steve.trace import runtimes
 from steve.terminal.units import counted, human_bytes, human_count, human_ns, human_ns_or_less
 from steve.report.charts import Drawing, blocks_over_time, lifetimes, memory_over_time, size_lifetime_map
 from steve.report import offsets
-from steve.report.collect import TraceData, clean, runs
+from steve.report.collect import NEVER_FREED, TraceData, clean, runs
 from steve.report.comparison import Comparison
 from steve.report.filmstrip import Filmstrip
 from steve.report.findings import findings, not_judged, threshold_text, without_result
-from steve.report.sentences import link_to, sentences
+from steve.report.sentences import link_to, of_snapshot, sentences
 from steve.analysis.totals import dropped_text
 
 SIZE_CAP = 5 << 20
@@ -115,6 +115,11 @@ def _count_metric(name: str, value: int, meaning: str, error: float = 0) -> Head
     return HeaderNumber(name, _estimate(human_count(value), value, error), f"{value:,}", meaning)
 
 
+def _has_garbage(data: TraceData) -> bool:
+    """May there be garbage among the blocks that live at the end?"""
+    return not data.of_collector.isdisjoint(data.found[NEVER_FREED].numbers.tolist())
+
+
 def _heap_metrics(data: TraceData) -> list[HeaderNumber]:
     t, error = data.totals, {**dict.fromkeys(data.totals, 0.0), **data.standard_errors}
     peak = f"the most bytes live at once, as asked for, first at operation {t['peak_operation']:,}"
@@ -125,7 +130,8 @@ def _heap_metrics(data: TraceData) -> list[HeaderNumber]:
         _bytes_metric(
             "live at the end",
             t["live_bytes"],
-            f"in {counted(t['live_blocks'], 'block')} never freed",
+            f"in {counted(t['live_blocks'], 'block')} {data.not_freed}"
+            + (", with garbage of Lua that was not yet collected" if _has_garbage(data) else ""),
             error["live_bytes"],
         ),
         _bytes_metric(
@@ -299,6 +305,7 @@ def _render(data: TraceData, sites: int, comparison: Comparison | None, film: Fi
             sentences=sentences(data, found),
             no_growth=data.not_judged.get("growth", ""),
             link=partial(link_to, data),
+            of_snapshot=partial(of_snapshot, data),
             offsets=offsets,
             comparison=comparison,
             film=film,

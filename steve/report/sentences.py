@@ -14,13 +14,13 @@ from urllib.parse import urlencode
 
 from steve.analysis.looks import KeptFree
 from steve.analysis.owners import FREE, LUA
-from steve.report.collect import Site, TraceData, runs, without_middle
+from steve.report.collect import NEVER_FREED, Site, TraceData, runs, without_middle
 from steve.report.findings import Finding
 from steve.terminal.units import counted, human_bytes
 
 MOST = 3
 WORTH = 0.02
-KEPT, OF_NO_USE, BRIEF = range(3)  # kinds of trouble, the worst first
+KEPT, OF_NO_USE, BRIEF, WAITING = range(4)  # kinds of trouble, the worst first; garbage that waits is hardly one
 
 
 # words about several blocks, and the same about one
@@ -29,6 +29,8 @@ SINGULAR = (
     ("that live", "that lives"),
     ("that die", "that dies"),
     ("points to them", "points to it"),
+    ("that live at the end:", "that lives at the end:"),
+    ("that live at the end and", "that lives at the end and"),
     ("they are freed", "it is freed"),
     ("their first use", "its first use"),
     ("were added", "was added"),
@@ -55,6 +57,12 @@ SAID = {
     "leaked": Rule(KEPT, "leaks {bytes} in {blocks} that are not freed, and nothing points to them at the end", "live"),
     "growth": Rule(KEPT, "keeps more and more: {bytes} in {blocks} were added in the course of the run", "growth"),
     "never_freed": Rule(KEPT, "allocates {bytes} in {blocks} that are never freed", "live"),
+    "held": Rule(
+        KEPT, "has {bytes} in {blocks} that live at the end and that Lua reached in the last snapshot", "live"
+    ),
+    "uncollected": Rule(
+        WAITING, "has {bytes} in {blocks} of Lua that live at the end: not yet collected, or still held", "live"
+    ),
     "pinned_pages": Rule(KEPT, "has blocks that keep {bytes} of pages in use", "peak"),
     "capacity": Rule(OF_NO_USE, "requests {bytes} in {blocks} that nothing ever accesses", "allocated"),
     "never_touched": Rule(OF_NO_USE, "allocates {bytes} in {blocks} that nothing ever accesses", "allocated"),
@@ -71,15 +79,21 @@ SAID = {
     "short_lived": Rule(BRIEF, "makes {blocks} with {bytes} that live only for a moment", "allocated"),
 }
 
+OF_LUA = (
+    "held",
+    "uncollected",
+)  # what lives at the end in the heap of a garbage collector: other findings come before it
+
 
 class Sentence(NamedTuple):
     """line: the place in the program, first in the sentence; text: the rest; path: the callers; link: the view of the page,
-    "" if it has none."""
+    "" if it has none; held: through what the blocks can be reached, "" if that is not known."""
 
     line: str
     text: str
     path: str
     link: str
+    held: str = ""
 
 
 class Candidate(NamedTuple):
@@ -105,6 +119,22 @@ def link_to(data: TraceData, site: Site, key: str = "") -> str:
     return "#explore:" + urlencode({**fields, "line": data.line_rows[site.stack]})
 
 
+def held_text(data: TraceData, site: Site) -> str:
+    """Through what Lua reaches the blocks of a site, as the last snapshot shows it; "" if that is not known."""
+    held = data.held.get(site.stack)
+    return held.text if held is not None and held.path else ""
+
+
+def of_snapshot(data: TraceData, site: Site) -> str:
+    """What the last snapshot says of the blocks of a site that live at the end; "" if it says nothing."""
+    held = data.held.get(site.stack)
+    if held is None:
+        return ""
+    texts = [f"held by {held.path}"] if held.path else []
+    texts += [f"{human_bytes(held.garbage)} garbage"] if held.garbage else []
+    return f"{'; '.join(texts)} in the snapshot '{held.snapshot}'"
+
+
 def path_of(site: Site) -> str:
     """The callers of a site, the nearest first; of Lua code, those in Lua, since what runs Lua is the same for all."""
     frames = site.frames[: site.lua or len(site.frames)]
@@ -113,27 +143,41 @@ def path_of(site: Site) -> str:
 
 def _whole(data: TraceData, rule: Rule) -> tuple[int, str]:
     """What the bytes are compared with, and its name."""
-    if rule.trouble == KEPT:
+    if rule.trouble in (KEPT, WAITING):
         return data.totals["peak_bytes"], "the peak"
     return data.judged_bytes, "all bytes allocated"
 
 
 def _candidates(data: TraceData, finding: Finding) -> Iterator[Candidate]:
-    rule = SAID.get(finding.key)
-    if rule is None:
+    if finding.key not in SAID:
         return
     for site, line, blocks, size, _ in finding.sites:
         if site.stack in data.of_runtime:  # buffers of the C library, which the program cannot change
             continue
-        yield Candidate(finding.key, rule, site, line, blocks, size, size / (_whole(data, rule)[0] or 1))
+        key = finding.key
+        if key == NEVER_FREED and site.stack in data.of_collector:
+            key, blocks, size = _of_collector(data, site, blocks, size)
+        rule = SAID[key]
+        yield Candidate(key, rule, site, line, blocks, size, size / (_whole(data, rule)[0] or 1))
+
+
+def _of_collector(data: TraceData, site: Site, blocks: int, size: int) -> tuple[str, int, int]:
+    """What is said of the blocks of a garbage collector that live at the end, and how many they are. Many of them may be
+    garbage; a snapshot leaves those that it reached. blocks, size: of all of them."""
+    if not data.held:
+        return "uncollected", blocks, size
+    held = data.held.get(site.stack)
+    return ("held", held.blocks, held.bytes) if held is not None else ("held", 0, 0)
 
 
 def _chosen(data: TraceData, findings: list[Finding]) -> list[Candidate]:
     """At most MOST of what the rules find, the worst first; of what is about the same, what comes first in SAID. A site has one
     sentence for each kind of trouble, and comes again only if no other site has that kind."""
     found = [each for finding in findings for each in _candidates(data, finding) if each.share >= WORTH]
+    growing = {each.site.stack for each in found if each.key == "growth"}
+    found = [each for each in found if each.key not in OF_LUA or each.site.stack not in growing]
     order = list(SAID)
-    found.sort(key=lambda each: (-round(each.share, 1), order.index(each.key), -each.share))
+    found.sort(key=lambda each: (each.key in OF_LUA, -round(each.share, 1), order.index(each.key), -each.share))
     chosen: list[Candidate] = []
 
     def take(some: list[Candidate], most: int) -> None:
@@ -146,8 +190,9 @@ def _chosen(data: TraceData, findings: list[Finding]) -> list[Candidate]:
 
     for trouble in (KEPT, OF_NO_USE, BRIEF):
         take([each for each in found if each.rule.trouble == trouble], 1)
-    take(found, max(MOST - len(chosen), 0))
-    return sorted(chosen[:MOST], key=lambda each: (each.rule.trouble, -each.share))
+    for some in ([each for each in found if each.rule.trouble != WAITING], found):
+        take([each for each in some if each not in chosen], max(MOST - len(chosen), 0))
+    return sorted(chosen[:MOST], key=lambda each: (each.rule.trouble, each.key in OF_LUA, -each.share))
 
 
 def _of_peak(data: TraceData) -> Iterator[Sentence]:
@@ -210,6 +255,7 @@ def sentences(data: TraceData, findings: list[Finding]) -> list[Sentence]:
                 f"{each.rule.text(each.bytes, each.blocks)} ({each.share:.1%} of {_whole(data, each.rule)[1]}).",
                 path_of(each.site),
                 link_to(data, each.site, each.key),
+                held_text(data, each.site) if each.rule.trouble == KEPT else "",
             )
             for each in _chosen(data, findings)
         ),

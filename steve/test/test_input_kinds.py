@@ -233,7 +233,8 @@ def test_commands_that_count_accesses_say_if_there_are_none(
 
 
 def test_what_a_detached_program_holds_may_still_be_freed(steve: Steve, trace: Callable[..., Path]) -> None:
-    for end, words in (("exit", "never freed"), ("detached", "not freed before the recording ended")):
+    before = "not freed before the recording ended"
+    for end, words in (("exit", "never freed"), ("detached", before), ("stopped", before), ("limit", before)):
         assert f"1 block of 64 bytes {words}" in steve("leaks", trace(f"N 4096 64\nend {end}\n")).out
 
 

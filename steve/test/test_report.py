@@ -502,6 +502,42 @@ def test_a_site_has_a_sentence_for_each_kind_of_trouble(steve: Steve, trace: Cal
         assert f"waste (a.c:5) allocates 117 KiB in 30 blocks that {said}" in page
 
 
+def test_garbage_that_waits_is_not_accused(steve: Steve, trace: Callable[..., Path]) -> None:
+    """At a detach most of what lives in a Lua heap is garbage of the last lines. What grows comes first, and then what is sure;
+    the words about garbage are true."""
+    lines = [
+        "info recorder native",
+        "heap 0x77 lua",
+        "stack main@a.lua:1 keep@s.lua:5",
+        "stack main@a.lua:1 page@r.lua:9",
+        "thread 1",
+    ]
+    live: list[int] = []
+    for i in range(3000):
+        lines += [f"time {i * 10}", f"N {0x100000 + i * 64} 150 1 1"] if i % 3 == 0 else []
+        lines.append(f"N {0x900000 + i * 1024} 300 2 1")
+        live.append(0x900000 + i * 1024)
+        if i % 400 == 399:  # the collector
+            lines += [f"F {addr} 2 1" for addr in live]
+            live = []
+    trace("\n".join([*lines, "end detached"]) + "\n")
+    assert steve("report", "t.ljt", "-q", "-o", "r.html").returncode == 0
+    page = " ".join(" ".join(checked_page(steve.folder / "r.html").text).split())
+    grows = page.index("keep (s.lua:5) keeps more and more")
+    waits = page.index(
+        "page (r.lua:9) has 58.6 KiB in 200 blocks of Lua that live at the end: not yet collected, or still held ("
+    )
+    assert grows < waits and "that are never freed (" not in page
+    assert (
+        "in 1,200 blocks not freed before the recording ended, with garbage of Lua that was not yet collected" in page
+    )
+    of_c = "\n".join([*lines, "end detached"]).replace("heap 0x77 lua\n", "heap 0x77 custom\n")
+    trace(of_c + "\n", "c.ljt")
+    assert steve("report", "c.ljt", "-q", "-o", "c.html").returncode == 0
+    page = " ".join(" ".join(checked_page(steve.folder / "c.html").text).split())
+    assert "garbage of Lua" not in page and "not yet collected" not in page
+
+
 def test_sentences_about_one_block() -> None:
     for key, rule in SAID.items():
         assert "4.88 KiB" in rule.text(5000, 1) and ("1 block" in rule.text(5000, 1) or key == "pinned_pages"), key
