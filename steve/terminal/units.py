@@ -17,7 +17,7 @@ def human_bytes(n: float, _pos: object = None) -> str:
     """Bytes with a binary unit: 1536 -> '1.5 KiB'."""
     size = float(n)
     for unit in ("B", "KiB", "MiB", "GiB", "TiB"):
-        if abs(size) < 1024 or unit == "TiB":
+        if abs(size) < 1023.5 or unit == "TiB":
             return f"{size:.0f} {unit}" if unit == "B" or abs(size) >= 100 else f"{size:.3g} {unit}"
         size /= 1024
     raise AssertionError("unreachable")
@@ -27,7 +27,7 @@ def human_count(n: float, _pos: object = None) -> str:
     """A count with a decimal unit: 1500000 -> '1.5 M'."""
     size = float(n)
     for unit in ("", " k", " M", " G", " T"):
-        if abs(size) < 1000 or unit == " T":
+        if abs(size) < 999.5 or unit == " T":
             return f"{size:.3g}{unit}"
         size /= 1000
     raise AssertionError("unreachable")
@@ -43,7 +43,7 @@ def human_ns(n: float, _pos: object = None) -> str:
     """Nanoseconds with a unit: 1500 -> '1.5 µs'."""
     size = float(n)
     for unit in ("ns", "µs", "ms", "s"):
-        if abs(size) < 1000 or unit == "s":
+        if abs(size) < 999.5 or unit == "s":
             return f"{size:.3g} {unit}"
         size /= 1000
     raise AssertionError("unreachable")

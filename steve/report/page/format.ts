@@ -5,7 +5,7 @@ const DECIMAL = ["", "k", "M", "G", "T", "P", "E"];
 
 function scaled(value: number, step: number, units: string[]): string {
   let unit = 0, left = value;
-  while (left >= step && unit + 1 < units.length) {
+  while (left >= step - 0.5 && unit + 1 < units.length) {
     left /= step;
     unit++;
   }
@@ -15,7 +15,7 @@ function scaled(value: number, step: number, units: string[]): string {
 
 export const bytesText = (value: number): string => scaled(value, 1024, BINARY);
 export const countText = (value: number): string => scaled(value, 1000, DECIMAL);
-export const timeText = (nanoseconds: number): string => nanoseconds === 0 ? "0" : nanoseconds < 1e9
+export const timeText = (nanoseconds: number): string => nanoseconds === 0 ? "0" : nanoseconds < 999.5e6
   ? scaled(nanoseconds, 1000, ["ns", "µs", "ms"]) : `${(nanoseconds / 1e9).toFixed(nanoseconds < 1e10 ? 2 : 1)} s`;
 /** The noun of a number: 1 block, 2 blocks. */
 export const noun = (value: number, one: string, many = `${one}s`): string => value === 1 ? one : many;
