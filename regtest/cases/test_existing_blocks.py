@@ -107,6 +107,9 @@ def test_one_row_of_each_table(tmp_path: Path) -> None:
     text = steve("resident", trace.path).text
     assert "Blocks from before" not in text and "Not all blocks" not in text
     resident = json.loads(steve("resident", "--json", trace.path).text)
+    good(["steve", "report", "-q", trace.path, "-o", tmp_path / "page.html"])
+    page = (tmp_path / "page.html").read_text()
+    assert ROW in page and f"<b>{ROW}</b> has" not in page  # that most of the peak is from before says nothing
     live = next(row for row in resident["rows"] if row["kind"] == "live")
     assert live["bytes"] > 0.9 * sum(size for size in sizes if size < 5000)
 

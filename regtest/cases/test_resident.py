@@ -3,6 +3,7 @@
 SPDX-License-Identifier: GPL-2.0-or-later
 """
 import json
+import re
 import shutil
 import signal
 import subprocess
@@ -97,8 +98,15 @@ def test_much_free_memory_is_a_finding(tmp_path: Path) -> None:
     text = steve("findings", trace.path).text
     assert text.splitlines()[2].startswith("Free, kept by the allocator: ")
     good(["steve", "report", "-q", trace.path, "-o", tmp_path / "page.html"])
-    first = (tmp_path / "page.html").read_text().partition('<ol class="first"')[2].partition("</li>")[0]
-    assert "that are resident at the last look" in first and 'href="#addresses"' in first
+    page = (tmp_path / "page.html").read_text()
+    first = page.partition('<ol class="first"')[2].partition("</li>")[0]
+    assert "are free memory that the allocator keeps" in first and 'href="#resident"' in first
+    kinds = dict(re.findall(r'<tr data-kind="(\w+)"><td>[^<]*</td><td class="n" data-v="(\d+)"', page))
+    assert kinds == {row["kind"]: str(row["bytes"]) for row in look(trace, "--at", "peak")["rows"]}
+    section = page.partition('id="resident">')[2].partition("</section>")[0]
+    assert "whole pages" in section and "malloc_trim(0)" in section and "arena_max" in section
+    findings = page.partition('id="findings">')[2].partition("</section>")[0]
+    assert f"Free, kept by the allocator: {human_bytes(found['bytes'])} of the" in findings
 
 
 def test_little_free_memory_is_none(tmp_path: Path) -> None:

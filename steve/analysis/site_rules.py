@@ -26,7 +26,8 @@ if TYPE_CHECKING:
 FEWEST_PARTS = 9  # before the last New, which leaves at least as many operations as the Frees at the end of the run
 # a part is busy if it has this share of the News of a mean part; the others do not count if most parts are busy
 LEAST_BUSY, MOSTLY = 0.25, 2 / 3
-FOUND = [("blocks", "u8"), ("size", "u8"), ("accesses", "u8"), ("slope", "f8")]
+# slope: bytes in 1,000 operations; since, until: the operations between which growth was judged
+FOUND = [("blocks", "u8"), ("size", "u8"), ("accesses", "u8"), ("slope", "f8"), ("since", "u8"), ("until", "u8")]
 BLOCKS, BYTES, ACCESSES = range(3)
 NONE = Sums(np.zeros(0, "u4"), np.zeros(0, FOUND))
 
@@ -110,6 +111,7 @@ def growth(rows: np.ndarray, run: Run, thresholds: Mapping[str, float]) -> Judge
         enough = _has_collected(run.collected[: parts - 1], moments[0], thresholds)
         one = _growth_in(rows, moments, thresholds)
         one["slope"] = np.round(1000 * one["size"] / ((moments[-1] - moments[0]) * float(run.width)), 2)
+        one["since"], one["until"] = (np.where(one["size"] > 0, at * run.width, 0) for at in (moments[0], moments[-1]))
         certain = enough | (rows["managed"] == 0)
         garbage |= (one["size"] > 0) & ~certain
         found = np.where((found["size"] == 0) & certain, one, found)

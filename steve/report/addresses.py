@@ -4,39 +4,32 @@ from __future__ import annotations
 
 import base64
 import io
+from functools import partial
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from markupsafe import Markup
 
-from steve.analysis import address_map, live_at, looks
+from steve.analysis import address_map, looks
 from steve.analysis.address_map import COLORS
-from steve.terminal.progress import Progress
+from steve.report import resident
 from steve.terminal.units import human_bytes, human_ns
 
 if TYPE_CHECKING:
     from steve.analysis.blocks import Blocks
+    from steve.report.resident import PeakLook
     from steve.trace._memtrace import Pages
 
 
-def addresses(chosen: Blocks) -> dict[str, Markup]:
-    """The pictures by what their colours tell, of a trace that was read. Empty without looks or without matplotlib, or if the
-    owners of pages cannot be found, for which the section on what was resident has the reason. This is another reading of
-    the trace."""
-    trace = chosen.trace
-    every = looks.of_trace(trace)
-    if not every or looks.why_no_owners(chosen) or not find_spec("matplotlib"):
+def addresses(chosen: Blocks, look: PeakLook) -> dict[str, Markup]:
+    """The pictures by what their colours tell. Empty without matplotlib."""
+    if not find_spec("matplotlib"):
         return {}
-    number = looks.number_of(every, "peak")
-    pages = every[number - 1]
-    with Progress(chosen.command, chosen.args.quiet) as progress:
-        live = live_at.live_at(chosen.open_again(), pages.time, progress)
-    maps, notes = address_map.of_look(trace, pages, live, COLORS, chosen.places, lambda site: _name(chosen, site))
-    return _pictures({color: found for color, found in maps.items() if found.layers}, _title(pages, number), notes)
-
-
-def _name(chosen: Blocks, site: int) -> str:
-    return str(chosen.places.site_name(site)) or "(unknown)"
+    maps, notes = address_map.of_look(
+        chosen.trace, look.pages, look.live, COLORS, chosen.places, partial(resident.name_of_site, chosen)
+    )
+    title = _title(look.pages, look.number)
+    return _pictures({color: found for color, found in maps.items() if found.layers}, title, notes)
 
 
 def _title(pages: Pages, number: int) -> str:

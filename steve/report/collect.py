@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from markupsafe import Markup
 
-from steve.analysis import folds, lua_held, site_rules
+from steve.analysis import folds, looks, lua_held, site_rules
 from steve.analysis.blocks import is_whole
 from steve.analysis.folds import Passed, Together
 from steve.analysis.lives import LifeAnalysis
@@ -35,10 +35,11 @@ from steve.analysis.rules import CHURN, DEFAULTS, LEAKED, PINNED_PAGES, RULES, l
 from steve.report import line_work, offsets, resident
 from steve.report.addresses import addresses
 from steve.report.sources import Sources
-from steve.report.windows import NAME_LIMIT, Cells, Kept, clean, explorable, timeline_of
+from steve.report.names import shown_frame, site_name
+from steve.report.windows import NAME_LIMIT, Cells, Kept, Linked, clean, explorable, timeline_of
 from steve.trace import earlier_code, missing
-from steve.trace.policy import ShownStacks, is_own
-from steve.trace.frames import frame_text, is_lua, is_native, short_name, without_return_type
+from steve.trace.policy import ShownStacks
+from steve.trace.frames import is_lua
 from steve.trace import runtimes
 from steve.trace.rollups import Rollup, Sums, heap_name
 from steve.analysis.totals import extent, is_complete, is_least, not_freed, time_unit
@@ -91,11 +92,11 @@ class Site:
 @dataclass
 class TraceData:
     """All that the report says of a trace. `standard_errors`: of totals, in a sample of the blocks. `all_sites` is their
-    number, `sites` the named ones of interest, `explorable` the data of steve.report.windows, `line_rows` by named site the
-    text of its row in its table of lines, `kept` what was kept between marks, `found` what each rule of steve.analysis.rules finds by site, by the rule's key,
+    number, `sites` the named ones of interest, `explorable` the data of steve.report.windows, `linked` how links name
+    sites in it, `kept` what was kept between marks, `found` what each rule of steve.analysis.rules finds by site, by the rule's key,
     `not_judged` what it could not judge, as text (steve.analysis.site_rules.FOUND, and FOUND_VARIANCES for rules about
     blocks), of `judged_bytes` in all, `found_sites` the sites that lead by a rule, by number, `of_runtime` those of them whose
-    blocks the C library made for itself, `last_new` the operations before the last New, `approximate_lines` what to know
+    blocks the C library made for itself, `approximate_lines` what to know
     of lines that are not exact or "", `accesses` whether loads and stores were recorded."""
 
     path: str
@@ -111,10 +112,9 @@ class TraceData:
     judged_bytes: int
     found_sites: dict[int, Site]
     lines: dict[int, str]
-    line_rows: dict[int, str]
+    linked: Linked
     kept: Kept | None
     of_runtime: set[int]
-    last_new: int
     sites: list[Site]
     heaps: list[tuple[str, dict[str, Any]]]
     marks: list[tuple[int, int, str]]
@@ -132,6 +132,10 @@ class TraceData:
     problem: TraceError | None
     resident: dict[str, Any] | None = None
     """of steve.report.resident."""
+    owners: resident.OwnerTables | None = None
+    """Whose the resident pages were at the look with most of them."""
+    kept_free: tuple[looks.KeptFree | None, str] = (None, "")
+    """What the allocators kept at the last look, or why that is not known."""
     addresses: dict[str, Markup] = field(default_factory=dict)
     """of steve.report.addresses."""
     accessed_sites: dict[int, Site] = field(default_factory=dict)
@@ -150,25 +154,6 @@ class TraceData:
         return self.info.get("command") or Path(self.path).name
 
 
-def site_name(frames: list[Any]) -> StackText:
-    """The name of a site: the names of its frames, innermost first. Calls of one name in a row are one with their number:
-    `tree x7`."""
-    parts, least = [], 0
-    for name, run in groupby(frames, name_of):
-        calls = list(run)
-        if not least and any(frame is None or is_own(frame) for frame in calls):
-            least = len(parts) + 1
-        parts.append(times(name, len(calls)))
-    return StackText(parts or ["no stack recorded"], least or 1)
-
-
-def name_of(frame: Any) -> str:
-    """The name of a frame in that of a site."""
-    if frame is None or not frame.function or not is_native(frame):
-        return shown_frame(frame)
-    return short_name(without_return_type(frame.function))
-
-
 def line_text(places: Places, site: int) -> str:
     """The text of the line of a site."""
     number = places.line_frame(site)
@@ -179,15 +164,6 @@ def line_text(places: Places, site: int) -> str:
 def runs(texts: list[str]) -> list[str]:
     """Texts of frames, those of calls in a row as one."""
     return [times(text, len(list(run))) for text, run in groupby(texts)]
-
-
-def shown_frame(frame: Any) -> str:
-    """What is known of a frame, fit for showing. A long name is shown without the arguments of its templates, so that its
-    place is not cut off."""
-    if frame is None:
-        return "unknown"
-    text = frame_text(frame)
-    return clean(text if len(text) <= NAME_LIMIT else frame_text(frame._replace(function=short_name(frame.function))))
 
 
 def named_sites(shown: ShownStacks, tallies: Sums, numbers: Iterable[int]) -> dict[int, Site]:
@@ -442,7 +418,11 @@ def collect(
     if not data.of_collector.isdisjoint(lives_at_end.tolist()):
         data.held = lua_held.held(chosen)
     data.by_offset = offsets.by_offset(chosen, accessed)
-    data.addresses = addresses(chosen) if with_pictures else {}
+    look = resident.peak_look(chosen)
+    if look is not None:
+        data.owners = resident.owners(chosen, look)
+        data.kept_free = looks.kept_free(chosen)
+        data.addresses = addresses(chosen, look) if with_pictures else {}
     return data
 
 
@@ -466,7 +446,6 @@ def _described(
     del profile
     accesses = missing.has_accesses(trace, totals["load"] + totals["store"] + totals["modify"])
     judged_bytes, of_rules = analysis.take_found(trace.sample)
-    last_new = analysis.site_sums.last_new()
     rollup = Rollup("stack", chosen.places, sites=of_trace)
     lost = analysis.reached.lost(trace) if searched(chosen) else None
     by_rule, not_judged = _found_by_rule(analysis, of_rules, rollup, pins, lost)  # which frees many sums by stack
@@ -484,7 +463,7 @@ def _described(
     times = summed_timeline["times"]
     if times and over_time and over_time["time"]:  # the axis has the looks after the last operation
         times[-1] = max(times[-1], over_time["time"][-1])
-    data, line_rows, kept = explorable(
+    data, linked, kept = explorable(
         trace,
         chosen.places,
         cells,
@@ -508,7 +487,7 @@ def _described(
         not_judged={} if trace.sample else not_judged,
         judged_bytes=judged_bytes,
         found_sites={i: named[i] for i in leading},
-        lines={i: line_text(chosen.places, i) for i in sorted({*leading, *accessed.sites})},
+        lines={i: line_text(chosen.places, i) for i in sorted(named)},
         sites=[named[i] for i in listed],
         sample=trace.sample,
         standard_errors=_standard_errors(heaps[1], trace.sample),
@@ -521,10 +500,9 @@ def _described(
         map_blocks=map_blocks,
         map_bytes=map_bytes,
         explorable=data,
-        line_rows=line_rows,
+        linked=linked,
         kept=kept,
         of_runtime={i for i in leading if runtime.owns(i)},
-        last_new=last_new,
         complete=is_complete(trace, totals["lost"]),
         dropped=max(stats["totals"]["dropped"], totals["lost"]),
         dropped_at_least=is_least(stats),

@@ -17,6 +17,7 @@ from typing import Any
 
 from markupsafe import Markup
 
+from steve.commands.findings import FREE_HELP, FREE_RULE, FREE_TITLE
 from steve.system import samples
 from steve.system.errors import SteveError
 from steve.trace import runtimes
@@ -113,6 +114,12 @@ def _bytes_metric(name: str, value: int, meaning: str, error: float = 0) -> Head
 
 def _count_metric(name: str, value: int, meaning: str, error: float = 0) -> HeaderNumber:
     return HeaderNumber(name, _estimate(human_count(value), value, error), f"{value:,}", meaning)
+
+
+def _has_no_free(data: TraceData) -> bool:
+    """Was free memory that allocators keep looked for, and not found?"""
+    found = data.kept_free[0]
+    return found is not None and not found.is_much
 
 
 def _has_garbage(data: TraceData) -> bool:
@@ -283,6 +290,9 @@ def environment() -> Any:
     return environment
 
 
+FREE_TEXTS = {"title": FREE_TITLE, "rule": FREE_RULE, "help": FREE_HELP}
+
+
 def _render(data: TraceData, sites: int, comparison: Comparison | None, film: Filmstrip | None) -> str:
     found = findings(data)
     text: str = (
@@ -299,10 +309,12 @@ def _render(data: TraceData, sites: int, comparison: Comparison | None, film: Fi
             sites=data.sites[:sites],
             all_sites=data.all_sites,
             findings=found,
-            without_result=without_result(data),
+            without_result=[*without_result(data), *([FREE_TEXTS["title"]] if _has_no_free(data) else [])],
             threshold=threshold_text(data),
             not_judged=not_judged(data),
             sentences=sentences(data, found),
+            free=kept_free if (kept_free := data.kept_free[0]) and kept_free.is_much else None,
+            free_texts=FREE_TEXTS,
             no_growth=data.not_judged.get("growth", ""),
             link=partial(link_to, data),
             of_snapshot=partial(of_snapshot, data),

@@ -1,19 +1,26 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What was resident over time, for the report: RSS and its owners at the looks of a recording with --pages.
+"""What was resident, for the report, of a recording with --pages: RSS and its owners over time, and the tables of
+`steve resident` at the look with the most resident bytes.
 
 The values are known at the looks only. The page and `report --json` have the same numbers.
 """
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import argparse
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from steve.analysis import looks
-from steve.analysis.owners import KINDS
+from steve.analysis import live_at, looks, owners as ownership
+from steve.analysis.owners import FREE, KINDS, LUA
+from steve.report.names import own_first
 from steve.terminal.progress import Progress
+from steve.terminal.units import human_bytes, human_ns
 
 if TYPE_CHECKING:
     from steve.analysis.blocks import Blocks
+    from steve.analysis.live_at import LiveBlocks
+    from steve.trace._memtrace import Pages
 
+MOST_SITES = 20  # of the table
 MOST_LOOKS = 60  # of the picture: each takes time in proportion to the live blocks
 
 
@@ -43,3 +50,74 @@ def resident_over_time(chosen: Blocks) -> dict[str, Any] | None:
         "titles": [titles[kind] for kind in kinds],
         "parts": [[look.kinds[kind] for look in found] for kind in kinds],
     }
+
+
+class PeakLook(NamedTuple):
+    """The look with the most resident bytes. number: from 1 on; live: the blocks that were live then."""
+
+    number: int
+    pages: Pages
+    live: LiveBlocks
+
+
+class OwnerTables(NamedTuple):
+    """Whose the pages were at that look: rows of `steve resident --by kind` and --by site, with texts; others: the number of
+    sites that are left out; remarks: sentences, the last of which introduces the list `advice`, if there is one; free, whole:
+    bytes that allocators keep, and of these those in whole pages; resident: all that was."""
+
+    title: str
+    kinds: list[dict[str, Any]]
+    sites: list[dict[str, Any]]
+    others: int
+    remarks: list[str]
+    advice: list[str]
+    free: int
+    whole: int
+    resident: int
+    number: int
+
+
+def peak_look(chosen: Blocks) -> PeakLook | None:
+    """That look of a trace that was read, by another reading of it. None without looks, or if the owners of pages cannot be
+    found: then `why_not` of resident_over_time() has the reason."""
+    every = looks.of_trace(chosen.trace)
+    if not every or looks.why_no_owners(chosen):
+        return None
+    number = looks.number_of(every, "peak")
+    with Progress(chosen.command, chosen.args.quiet) as progress:
+        live = live_at.live_at(chosen.open_again(), every[number - 1].time, progress)
+    return PeakLook(number, every[number - 1], live)
+
+
+def name_of_site(chosen: Blocks, site: int) -> str:
+    """The name of a site where there is little room."""
+    frames = chosen.places.sites.shown.frames(site) if site else []
+    return own_first(frames) if frames else "(unknown)"
+
+
+def owners(chosen: Blocks, look: PeakLook) -> OwnerTables:
+    """The tables for the page."""
+    from steve.commands import resident as command
+
+    trace = chosen.trace
+    found = ownership.Finder(trace, look.pages, look.live).find()
+    args = argparse.Namespace(**{**vars(chosen.args), "at": "peak", "by": "kind", "csv": False, "json": False})
+    view = command.View(trace, found, look.live, args)
+    view.site = lambda site: name_of_site(chosen, site)
+    facts = command.facts_of(trace, found, look.number, args)
+    remarks = command.remarks_of(trace, view, facts)
+    sites = sorted(view.of_sites(), key=lambda row: -row["bytes"])
+    shown = [row for row in sites[:MOST_SITES] if row["bytes"]]
+    why = f"mark {look.pages.name}" if look.pages.name else look.pages.reason
+    return OwnerTables(
+        f"{human_bytes(found.resident)} resident at look {look.number} ({human_ns(look.pages.time)}, {why})",
+        view.of_kinds(),
+        shown,
+        sum(row["bytes"] > 0 for row in sites) - len(shown),
+        [text for text in remarks if not text.startswith(" ")],
+        [text.strip() for text in remarks if text.startswith(" ")],
+        view.kinds[FREE] + view.kinds[LUA],
+        view.whole(FREE)[0] + view.whole(LUA)[0],
+        found.resident,
+        look.number,
+    )

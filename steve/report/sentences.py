@@ -16,10 +16,11 @@ from steve.analysis.looks import KeptFree
 from steve.analysis.owners import FREE, LUA
 from steve.report.collect import NEVER_FREED, Site, TraceData, runs, without_middle
 from steve.report.findings import Finding
-from steve.terminal.units import counted, human_bytes
+from steve.terminal.units import counted, human_bytes, human_ns
 
 MOST = 3
 WORTH = 0.02
+BEFORE_ATTACH = "[before the attach]"  # the frame of blocks from before
 KEPT, OF_NO_USE, BRIEF, WAITING = range(4)  # kinds of trouble, the worst first; garbage that waits is hardly one
 
 
@@ -55,7 +56,7 @@ class Rule(NamedTuple):
 
 SAID = {
     "leaked": Rule(KEPT, "leaks {bytes} in {blocks} that are not freed, and nothing points to them at the end", "live"),
-    "growth": Rule(KEPT, "keeps more and more: {bytes} in {blocks} were added in the course of the run", "growth"),
+    "growth": Rule(KEPT, "keeps more and more: {bytes} in {blocks} were added", "growth"),
     "never_freed": Rule(KEPT, "allocates {bytes} in {blocks} that are never freed", "live"),
     "held": Rule(
         KEPT, "has {bytes} in {blocks} that live at the end and that Lua reached in the last snapshot", "live"
@@ -73,9 +74,7 @@ SAID = {
     "late_first_use": Rule(OF_NO_USE, "allocates {bytes} in {blocks} long before their first use", "peak"),
     "temporary_line": Rule(BRIEF, "makes {blocks} with {bytes} that live only for a moment", "allocated"),
     "resize_chain": Rule(BRIEF, "resizes {blocks} with {bytes} again and again", "allocated"),
-    "churn": Rule(
-        BRIEF, "requests {bytes} in {blocks} that die, many times what is live of them at the peak", "allocated"
-    ),
+    "churn": Rule(BRIEF, "requests {bytes} in {blocks} that die, many times what is live of them at the peak", "freed"),
     "short_lived": Rule(BRIEF, "makes {blocks} with {bytes} that live only for a moment", "allocated"),
 }
 
@@ -109,14 +108,28 @@ class Candidate(NamedTuple):
 
 
 def link_to(data: TraceData, site: Site, key: str = "") -> str:
-    """The address within the page of the view that shows the blocks of a site's line; key: of a rule. "" if the page has no
-    explorable part."""
-    if not data.explorable or site.stack not in data.line_rows:
+    """The address within the page of the view that shows the blocks of a site; of one that is too small for that, those of its
+    line, with what that calls. key: of a rule. "" if the page has no explorable part."""
+    if not data.explorable or site.stack not in data.linked.lines:
         return ""
-    fields = {"metric": SAID[key].metric} if key in SAID else {}
+    fields: dict[str, object] = {"metric": SAID[key].metric} if key in SAID else {}
     if key == "growth":  # much of it may be freed when the program ends
-        fields["to"] = str(data.last_new)
-    return "#explore:" + urlencode({**fields, "line": data.line_rows[site.stack]})
+        fields["from"], fields["to"] = grown_in(data, site)
+    of_site = {"site": site.stack} if site.stack in data.linked.apart else {"line": data.linked.lines[site.stack]}
+    return "#explore:" + urlencode({**fields, **of_site})
+
+
+def grown_in(data: TraceData, site: Site) -> tuple[int, int]:
+    """The operations between which a site that grows was judged."""
+    row = data.found["growth"].of(site.stack)
+    return int(row["since"]), int(row["until"])
+
+
+def when(data: TraceData, each: Candidate) -> str:
+    """The part of the run that a sentence is about, if it is not the whole; else ""."""
+    if each.key != "growth":
+        return ""
+    return " from operation {:,} to {:,}".format(*grown_in(data, each.site))
 
 
 def held_text(data: TraceData, site: Site) -> str:
@@ -199,11 +212,11 @@ def _of_peak(data: TraceData) -> Iterator[Sentence]:
     """What the peak consists of, above all."""
     site = max(data.sites, key=lambda site: site.tally["peak_bytes"], default=None)
     peak = data.totals["peak_bytes"]
-    if site is None or not site.tally["peak_bytes"]:
+    if site is None or not site.tally["peak_bytes"] or site.frames == [BEFORE_ATTACH]:  # nobody saw who made these
         return
     text = f"has {human_bytes(site.tally['peak_bytes'])} of the {human_bytes(peak)} that are live at the peak"
     yield Sentence(
-        data.line_rows.get(site.stack) or site.frames[0] if site.frames else site.name,
+        data.lines[site.stack],
         f"{text} ({site.tally['peak_bytes'] / peak:.0%}), more than any other site.",
         path_of(site),
         link_to(data, site),
@@ -217,7 +230,7 @@ def _of_marks(data: TraceData) -> Iterator[Sentence]:
         return
     between = {"from": kept.operations[0], "to": kept.operations[1], "metric": "growth", "line": kept.line}
     yield Sentence(
-        kept.line,
+        kept.short,
         f"made {human_bytes(kept.bytes)} in {counted(kept.blocks, 'block')} between the marks {kept.marks[0]} and "
         f"{kept.marks[1]} that live at the last one, more than any other line ({kept.bytes / peak:.1%} of the peak).",
         "",
@@ -225,34 +238,65 @@ def _of_marks(data: TraceData) -> Iterator[Sentence]:
     )
 
 
+def _of_nothing(data: TraceData) -> Iterator[Sentence]:
+    """That the trace has no event of a block, and what that means."""
+    if any(data.totals[name] for name in ("new", "free", "resize", "badfree")) or data.problem is not None:
+        return
+    took = data.stats["totals"]["nanoseconds"] or data.stats["nanoseconds"]
+    text = f"Nothing was allocated or freed{f' in {human_ns(took)}' if took else ''}"
+    if data.info.get("attached") != "yes":
+        yield Sentence("", f"{text}: the recording has no block.", "", "")
+        return
+    before = (
+        ""
+        if "existing_blocks" in data.info
+        else (
+            " What it had before the attach is not recorded: ljtrace attach --existing-blocks does that for C, --universe for Lua."
+        )
+    )
+    yield Sentence(
+        "", f"{text}: while it was recorded, the process was idle or used memory that it had.{before}", "", ""
+    )
+
+
 def _of_free(data: TraceData) -> Iterator[Sentence]:
-    """What the allocators keep at the last look at the pages, if that is much."""
+    """What the allocators keep at the look with the most resident bytes, and at the last one, if that is much at one of them."""
     resident = data.resident
     if not resident or not resident["resident"]:
         return
     parts = dict(zip(resident["kinds"], (part[-1] for part in resident["parts"])))
-    found = KeptFree(parts.get(FREE, 0) + parts.get(LUA, 0), 0, resident["resident"][-1])
-    if found.is_much:
-        text = f"{human_bytes(found.free)} of the {human_bytes(found.resident)} that are resident at the last look"
-        yield Sentence(
-            "",
-            f"{text} ({found.free / found.resident:.0%}) are free memory that the allocator keeps; steve resident says how to "
-            "return it.",
-            "",
-            "#addresses" if data.addresses else "",
-        )
+    last = KeptFree(parts.get(FREE, 0) + parts.get(LUA, 0), 0, resident["resident"][-1])
+    most = data.owners and KeptFree(data.owners.free, data.owners.whole, data.owners.resident)
+    if most and most.is_much and data.owners.number != resident["number"][-1]:
+        text = f"{_of_resident(most)} at the maximum are free memory that the allocator keeps, {_returned(most)}"
+        yield Sentence("", f"{text}. At the last look it was {_of_resident(last)}.", "", "#resident")
+    elif last.is_much:
+        text = f"{_of_resident(last)} at the last look are free memory that the allocator keeps"
+        returned = f", {_returned(most)}" if most and data.owners.number == resident["number"][-1] else ""
+        yield Sentence("", f"{text}{returned}.", "", "#resident" if data.owners else "")
+
+
+def _of_resident(found: KeptFree) -> str:
+    share = found.free / (found.resident or 1)
+    return f"{human_bytes(found.free)} of the {human_bytes(found.resident)} that are resident ({share:.0%})"
+
+
+def _returned(found: KeptFree) -> str:
+    """What of free memory can be returned to the system."""
+    return f"{human_bytes(found.whole)} of it in whole pages, which can be returned to the system"
 
 
 def sentences(data: TraceData, findings: list[Finding]) -> list[Sentence]:
     """The first sentences of the page, at least one if any block was allocated: what allocators keep, what was kept between marks, what
     the rules found, and if that is less than MOST, what the peak consists of."""
     found = [
+        *_of_nothing(data),
         *_of_free(data),
         *_of_marks(data),
         *(
             Sentence(
                 each.line,
-                f"{each.rule.text(each.bytes, each.blocks)} ({each.share:.1%} of {_whole(data, each.rule)[1]}).",
+                f"{each.rule.text(each.bytes, each.blocks)}{when(data, each)} ({each.share:.1%} of {_whole(data, each.rule)[1]}).",
                 path_of(each.site),
                 link_to(data, each.site, each.key),
                 held_text(data, each.site) if each.rule.trouble == KEPT else "",

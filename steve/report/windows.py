@@ -429,6 +429,7 @@ def shown_groups(
     kept = leading(cells, of_cells, MOST_SITES)
     nodes = nodes_of(callers, frame_ids, all_sites, kept)
     frames = Frames(places)
+    own_nodes = frozenset(kept.tolist())
     own = np.full(len(nodes.parents), frames.number(OF_OTHERS), "u4")
     for site in kept.tolist():
         own[nodes.of_sites[site]] = frames.number(places.line_frame(site) or OF_NO_STACK)
@@ -475,6 +476,7 @@ def shown_groups(
         "sites": len(all_sites),
         "folded": len(all_sites) - len(kept),
         "sources": sources_of(frames, sources, own, bytes_of, work),
+        "links": {site: int(nodes.of_sites[site]) for site in linked if site in own_nodes},
     }
     of_links = {site: frames.number(places.line_frame(site) or OF_NO_STACK) for site in linked}
     described = frames.object()
@@ -482,11 +484,21 @@ def shown_groups(
     return head | described, numbers, {site: texts[lines[number]] for site, number in of_links.items()}
 
 
+class Linked(NamedTuple):
+    """How links name sites. lines: by site, the text of its row in the table of lines; apart: the sites that the page knows one by
+    one, by which it can be filtered."""
+
+    lines: dict[int, str]
+    apart: frozenset[int]
+
+
 class Kept(NamedTuple):
     """The line that made most of what was made between the first and the last mark and lives at the last one; as the page
-    shows it, in whole steps. marks: their names; operations: where they are."""
+    shows it, in whole steps. short: the line where there is little room; marks: their names; operations: where they are.
+    """
 
     line: str
+    short: str
     bytes: int
     blocks: int
     marks: tuple[str, str]
@@ -500,7 +512,7 @@ def kept_between(head: dict[str, Any], cells: np.ndarray) -> Kept | None:
     (begin, first), (end, last) = head["marks"][0], head["marks"][-1]
     inside = cells[(cells["made"] >= begin // head["width"]) & (cells["bin"] < end // head["width"])]
     rows = np.array(head["frames"]["line"], "i8")[np.array(head["groups"]["own"], "i8")[inside["group"]]]
-    texts = head["rows"]["line"][:-1]  # the last one is of others
+    texts, short = head["rows"]["line"][:-1], head["shortRows"]["line"]  # the last one is of others
     known = (rows >= 0) & (rows < len(texts))
     net = {
         name: np.bincount(rows[known], inside[made][known].astype("f8") - inside[gone][known], len(texts))
@@ -509,7 +521,14 @@ def kept_between(head: dict[str, Any], cells: np.ndarray) -> Kept | None:
     if not known.any():
         return None
     row = int(np.argmax(net["bytes"]))
-    return Kept(texts[row], int(net["bytes"][row]), int(net["blocks"][row]), (first, last), (begin, end))
+    return Kept(
+        texts[row],
+        short.get(row, texts[row]),
+        int(net["bytes"][row]),
+        int(net["blocks"][row]),
+        (first, last),
+        (begin, end),
+    )
 
 
 def explorable(
@@ -524,14 +543,13 @@ def explorable(
     work: Work,
     accesses: bool,
     linked: Iterable[int],
-) -> tuple[str, dict[int, str], Kept | None]:
-    """The data as base64, "" if the trace has no operation; by linked site the text of its row in the table of lines, by
-    which a link names it; what was kept between marks. timeline: of timeline_of(); course: what else the timeline shows; unread: bytes of blocks that
+) -> tuple[str, Linked, Kept | None]:
+    """The data as base64, "" if the trace has no operation; how links name sites; what was kept between marks. timeline: of timeline_of(); course: what else the timeline shows; unread: bytes of blocks that
     were never read, by site; sources: None: no source is shown; work: what lines access; accesses: were they recorded?
     """
     cells = found.cells
     if not len(cells):
-        return "", {}, None
+        return "", Linked({}, frozenset()), None
     # what it needs for each stack is freed before the cells are summed
     shown, numbers, lines = shown_groups(trace, places, found, unread, sources, work, accesses, linked)
     head = {
@@ -549,4 +567,4 @@ def explorable(
         data = packed(head, some)
         if len(data) <= MOST_BYTES:
             break
-    return base64.b64encode(data).decode(), lines, kept_between(head, some)
+    return base64.b64encode(data).decode(), Linked(lines, frozenset(head["links"])), kept_between(head, some)

@@ -12,8 +12,8 @@ import { fitting } from "../report/page/flame";
 import { bytesText, noun, shareText, timeText } from "../report/page/format";
 import {liveByRow, masked, maskOf, mayLack, METRICS, sumsByGroup, total, totalsOf} from "../report/page/query";
 import { binAt, momentText } from "../report/page/pointer";
-import { largest, nearest } from "../report/page/resident_data";
-import { rowsOf } from "../report/page/rollups";
+import { crowded, largest, nearest } from "../report/page/resident_data";
+import { filterText, rowsOf } from "../report/page/rollups";
 import { fromFragment, initialState, toFragment } from "../report/page/state";
 import { sorted } from "../report/page/table";
 import { invertedTree, pathOf, plainTree, search, sumsOf } from "../report/page/tree";
@@ -27,7 +27,7 @@ function example(rows: Row[]): Data {
   return {
     operations: 40, width: 10, bins: 4, cells: rows.length, sites: 2, folded: 0, sets: {},
     timeline: { ends: [40], times: [40], bytes: [1], blocks: [1], allocated: [1] }, marks: [], collected: [0], maxima: { bytes: [100, 110, 117, 77], at: [3, 12, 21, 30] }, clock: [[], []],
-    nodes: { parent: [0, 0, 1, 2, 1], frame: [0, 0, 1, 1, 2], own: [0, 0, 1, 1, 2], unread: [0, 0, 0, 0, 0] }, sources: [],
+    nodes: { parent: [0, 0, 1, 2, 1], frame: [0, 0, 1, 1, 2], own: [0, 0, 1, 1, 2], unread: [0, 0, 0, 0, 0] }, sources: [], links: { 17: 3, 18: 4 },
     groups: { node: [3, 3, 4], own: [1, 1, 2], set: [0, 0, 0], thread: [1, 2, 1], kind: [0, 0, 0], heap: [0, 1, 1], size: [7, 7, 11] }, kinds: ["malloc"], heaps: ["C", "pool"],
     timeUnit: "instructions", accesses: true, codes: [],
     frames: { text: ["main", "f", "g", "malloc"], short: {}, code: [0, 0, 0, 4], lineNumber: [1, 2, 3, 0], function: [0, 1, 2, -1], line: [0, 1, 2, -1],
@@ -271,4 +271,37 @@ test("looks at the resident memory", () => {
   assert.equal(largest([1, 5, 9], [10, 30, 20], 0, 9), 1);
   assert.equal(largest([1, 5, 9], [10, 30, 20], 6, 9), 2);
   assert.equal(largest([1, 5, 9], [10, 30, 20], 6, 8), -1);
+});
+
+test("a filter by site keeps the blocks of one stack, without what it calls", () => {
+  assert.deepEqual([...maskOf(data, [{ by: "site", row: 17 }])], [1, 1, 0]);
+  assert.deepEqual([...maskOf(data, [{ by: "site", row: 18 }])], [0, 0, 1]);
+  assert.deepEqual([...maskOf(data, [{ by: "site", row: 18 }, { by: "thread", row: 2 }])], [0, 0, 0]);
+  assert.equal(mayLack(data, [{ by: "site", row: 17 }], Uint8Array.of(1, 1, 0)), false);
+  assert.equal(filterText(data, { by: "site", row: 17 }), "site: f");
+  assert.equal(filterText(data, { by: "function", row: 1 }), "function: f, with what it calls");
+  assert.equal(filterText(data, { by: "thread", row: 1 }), "thread: thread 1");
+  const address = "#explore:from=10&to=40&metric=growth&site=18";
+  const state = fromFragment(data, address);
+  assert.deepEqual(state.filters, [{ by: "site", row: 18 }]);
+  assert.equal(toFragment(data, state), address);
+  assert.deepEqual(fromFragment(data, "#explore:site=99").unknown, [{ by: "site", text: "99" }]);
+});
+
+test("looks that lie one upon the other", () => {
+  assert.equal(crowded([0, 10, 1000, 1001, 1002, 1003], 1003), 4);
+  assert.equal(crowded([0, 10, 500, 1000, 1003], 1003), 0);
+  assert.equal(crowded([], 0), 0);
+  const resident = { looks: 4, why_not: "", number: [1, 2, 3, 4], time: [1, 20, 25, 30], why: [], resident: [1, 1, 1, 1], kinds: [], titles: [], parts: [] };
+  const late = { ...data, resident, timeUnit: "nanoseconds", timeline: { ...data.timeline, ends: [40, 40], times: [5, 40] } };
+  assert.equal(initialState(late).axis, "instructions");
+  assert.equal(initialState({ ...late, timeUnit: "instructions" }).axis, "operations");
+  assert.equal(initialState({ ...late, timeline: { ...data.timeline, ends: [40], times: [40] } }).axis, "operations");
+});
+
+test("a number that would be rounded to the next unit has that", () => {
+  assert.equal(bytesText(1048500), "1.00 MiB");
+  assert.equal(bytesText(1023), "1023 B");
+  assert.equal(bytesText(1023 * 1024), "1023 KiB");
+  assert.equal(timeText(999.7e6), "1.00 s");
 });

@@ -7,14 +7,17 @@ from __future__ import annotations
 import json
 import os
 import random
+import re
 import shutil
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from browser_page import WIDTH, Page, driver, needs_browser, page, report  # noqa: F401  (fixtures)
-from conftest import Steve
+from conftest import Steve, make_trace
+from steve.terminal.units import human_bytes
 
 
 @pytest.mark.skipif(shutil.which("node") is None, reason="node is missing")
@@ -47,6 +50,48 @@ def test_a_click_on_a_total_shows_it(page: Page) -> None:  # noqa: F811
     page.find("[data-total='freed.blocks']").click()
     assert "metric=freed" in page.driver.current_url
     assert page.complaints() == []
+
+
+@needs_browser
+def test_a_sentence_shows_its_site(tmp_path: Path, driver: Any) -> None:  # noqa: F811
+    """A click on a sentence about growth shows the same bytes and blocks, without those of what the line calls; the source is at
+    the line of the site."""
+    steve = Steve(tmp_path)
+    lines = [
+        "info start_unix_seconds 1000",
+        "stack main@app.c:3 keep@store.c:40",
+        "stack main@app.c:3 keep@store.c:40 name@app.c:9",
+        "thread 1",
+    ]
+    for i in range(2000):
+        lines += [f"N {0x100000 + 256 * i} 200 1", f"N {0x900000 + 64 * i} 30 2", f"F {0x900000 + 64 * i} 2"]
+    lines += [f"F {0x100000 + 256 * i} 1" for i in range(2000)]
+    make_trace(tmp_path / "app.ljt", "\n".join([*lines, "end exit"]) + "\n")
+    for name in ("app.c", "store.c"):
+        (tmp_path / name).write_text("".join(f"line {i} of {name}\n" for i in range(1, 200)))
+        os.utime(tmp_path / name, (1, 1))
+    assert steve("report", "app.ljt", "-q").returncode == 0
+    found = Page(driver, tmp_path / "app.ljt.html")
+    found.size(1200)
+    found.open()
+    (link,) = (a for a in found.all("ol.first a") if "keeps more and more" in a.text)
+    size, blocks = re.search(r"more: ([\d.]+ .iB) in ([\d,]+) blocks were added from operation", link.text).groups()
+    link.click()
+    assert found.find("#explore-filters button").text == "site: keep (store.c:40) ×"
+    assert found.total("growth.blocks") == int(blocks.replace(",", ""))
+    assert human_bytes(found.total("growth.bytes")) == size == human_bytes(200 * found.total("growth.blocks"))
+    address = driver.current_url.partition("#")[2]
+    assert re.search("&site=[0-9]+$", address) and "metric=growth" in address
+    found.find("#explore-tab-source").click()
+    assert found.find("#explore-file").get_attribute("value").endswith("store.c")
+    row, region = found.find("tr[data-line='40']"), found.find("#explore-code")
+    assert row.find_element("css selector", "td.n").get_attribute("data-v") == blocks.replace(",", "")
+    inside = "const r = arguments[0].getBoundingClientRect(), b = arguments[1].parentElement.getBoundingClientRect();"
+    assert driver.execute_script(f"{inside} return r.top >= b.top && r.bottom <= b.bottom", row, region)
+    found.open(f"#{address}")
+    assert found.find("#explore-filters button").text == "site: keep (store.c:40) ×"
+    found.picture("site")
+    assert found.complaints() == []
 
 
 @needs_browser

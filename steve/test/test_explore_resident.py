@@ -5,6 +5,7 @@ SPDX-License-Identifier: GPL-2.0-or-later
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -95,6 +96,52 @@ def test_header(reported: Steve) -> None:
     assert f'title="{most:,} bytes"' in html
     assert f"RSS at look {found['number'][at]}: {human_bytes(size)} {title}" in html
     assert "RSS at look" not in reported("report", "t.ljt", "-o", "-", "-q", "--where", "size > 1").out
+
+
+def cells(html: str, table: str) -> list[list[str]]:
+    """The rows of a table of the page: the text of the first cell, and the exact numbers of the others."""
+    body = html.partition(f'<table id="{table}">')[2].partition("</table>")[0].partition("<tbody>")[2]
+    rows = re.findall(r"<tr[^>]*>(.*?)</tr>", body, re.S)
+    return [[re.findall(r"<td>(.*?)</td>", row)[0], *re.findall(r'data-v="([^"]*)"', row)] for row in rows]
+
+
+def test_tables(reported: Steve) -> None:
+    """The page has the rows of `steve resident` at the look with the most, by kind and by site, and what is said of them."""
+    html = reported("report", "t.ljt", "-o", "-", "-q").out
+    by_kind = json.loads(reported("resident", "t.ljt", "--json").out)["rows"]
+    assert [row[:2] for row in cells(html, "resident-kinds")] == [[row["what"], str(row["bytes"])] for row in by_kind]
+    by_site = json.loads(reported("resident", "t.ljt", "--json", "--by", "site").out)["rows"]
+    assert sorted(row[1:] for row in cells(html, "resident-sites")) == sorted(
+        [str(row[key]) for key in ("bytes", "live", "pinned", "mapped", "blocks")] for row in by_site
+    )
+    assert {row[0] for row in cells(html, "resident-sites")} == {"keep (app.c:5)", "load (app.c:14)"}
+    assert (
+        "Shared pages divided (PSS)" in html and "Free, kept by the allocator" in html.partition("Nothing was found")[2]
+    )
+    of_some = reported("report", "t.ljt", "-o", "-", "-q", "--where", "size > 1").out
+    assert 'id="resident"' not in of_some
+
+
+def test_free_memory_at_the_maximum_and_at_the_end(steve: Steve) -> None:
+    """The first sentence has both numbers; the finding is about the last look."""
+    n, texts = 1000, ["info recorder native", "stack main@app.c:1 keep@app.c:5"]
+    for when, free in ((100, 900), (900, 400)):
+        texts += [
+            f"pages {when} time - 1 0 1 0",
+            f"mapping {HEAP} {n * PAGE} 3 {(free + 1) * PAGE} [heap] {f'{free + 1}:9 {n - free - 1}:0'}",
+        ]
+    texts[2:2] = ["time 50", f"N {HEAP} {PAGE} 1"]
+    make_trace(steve.folder / "f.ljt", "\n".join([*texts, "end exit"]) + "\n")
+    html = steve("report", "f.ljt", "-o", "-", "-q").out
+    assert (
+        "3.52 MiB of the 3.52 MiB that are resident (100%) at the maximum are free memory that the allocator keeps"
+        in html
+    )
+    assert (
+        "3.52 MiB of it in whole pages, which can be returned to the system. At the last look it was 1.56 MiB" in html
+    )
+    assert "Free, kept by the allocator: 1.56 MiB of the 1.57 MiB that are resident at the last look" in html
+    assert 'class="show" href="#resident"' in html and 'id="resident"' in html
 
 
 def test_not_without_looks_or_of_some_blocks(reported: Steve) -> None:

@@ -502,6 +502,23 @@ def test_a_site_has_a_sentence_for_each_kind_of_trouble(steve: Steve, trace: Cal
         assert f"waste (a.c:5) allocates 117 KiB in 30 blocks that {said}" in page
 
 
+def test_an_attach_without_events_says_what_it_is(steve: Steve, trace: Callable[..., Path]) -> None:
+    facts = "info recorder native\ninfo attached yes\ninfo time_unit nanoseconds\n"
+    for more, words in (
+        ("", "ljtrace attach --existing-blocks does that for C"),
+        ("info existing_blocks 0\ninfo existing_bytes 0\n", ""),
+    ):
+        trace(f"{facts}{more}thread 1\nend detached\n")
+        assert steve("report", "t.ljt", "-q", "-f", "-o", "r.html").returncode == 0
+        page = " ".join(" ".join(checked_page(steve.folder / "r.html").text).split())
+        said = r"Nothing was allocated or freed( in [\d.]+ \S+)?: while it was recorded, the process was idle or used memory"
+        assert re.search(said, page) and words in page and page.count("--existing-blocks") == bool(words)
+    trace("thread 1\nend exit\n")
+    assert steve("report", "t.ljt", "-q", "-f", "-o", "r.html").returncode == 0
+    page = " ".join(checked_page(steve.folder / "r.html").text)
+    assert re.search(r"Nothing was allocated or freed[^:]*: the recording has no block\.", page)
+
+
 def test_garbage_that_waits_is_not_accused(steve: Steve, trace: Callable[..., Path]) -> None:
     """At a detach most of what lives in a Lua heap is garbage of the last lines. What grows comes first, and then what is sure;
     the words about garbage are true."""

@@ -101,6 +101,7 @@ def test_growth(course: str) -> None:
     alive, grown, parts = COURSES[course]
     (found,) = site_rules.growth(rows_of(alive), run_of(), DEFAULTS).found
     assert (found["size"], found["slope"]) == (grown, round(grown / (100 * parts) * 1000, 2))
+    assert (found["since"], found["until"]) == ((1500 - 100 * parts, 1500) if grown else (0, 0))
 
 
 @pytest.mark.parametrize("idle, grown", [(4, 100_000), (6, 0)])
@@ -151,7 +152,7 @@ def test_growth_needs_parts() -> None:
 def test_a_hot_line(made: int, brief: int, share: int, is_found: bool) -> None:
     rows = rows_of([], made=(made, 8 * made, 3), brief=(brief, 8 * brief, 2), frees=brief)
     (found,) = site_rules.temporary_line(rows, run_of(), {**DEFAULTS, "hot": share}).found
-    assert found.tolist() == ((brief, 8 * brief, 2, 0.0) if is_found else (0, 0, 0, 0.0))
+    assert found.tolist() == ((brief, 8 * brief, 2, 0.0, 0, 0) if is_found else (0, 0, 0, 0.0, 0, 0))
 
 
 @pytest.mark.parametrize(
@@ -192,7 +193,7 @@ def test_churn(died: int, others: int, peak: int, is_found: bool) -> None:
     rows["peak_bytes"] = peak, 0
     found = site_rules.churn(Sums(np.array([4, 9], "u4"), rows), DEFAULTS)
     of_first = [row for number, row in zip(found.numbers.tolist(), found.rows.tolist()) if number == 4]
-    assert of_first == ([(7, died, 5, 0.0)] if is_found else [])
+    assert of_first == ([(7, died, 5, 0.0, 0, 0)] if is_found else [])
 
 
 @pytest.mark.parametrize(
@@ -201,4 +202,4 @@ def test_churn(died: int, others: int, peak: int, is_found: bool) -> None:
 def test_capacity(unused: int, size: int, is_found: bool) -> None:
     rows = rows_of([], spare=(100, unused, 7))
     (found,) = site_rules.capacity(rows, run_of(bytes=size), DEFAULTS).found
-    assert found.tolist() == ((100, unused, 7, 0.0) if is_found else (0, 0, 0, 0.0))
+    assert found.tolist() == ((100, unused, 7, 0.0, 0, 0) if is_found else (0, 0, 0, 0.0, 0, 0))

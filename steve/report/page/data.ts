@@ -69,6 +69,8 @@ interface Head {
   /** By row, the text that is shown in its place. */
   shortRows: Record<FrameRollup, Record<number, string>>;
   sources: Source[];
+  /** Of sites that the page has links to: by the id of the site's stack in the trace, the node of its blocks. */
+  links: Record<number, number>;
 }
 
 /** What has frames with texts and kinds of code. short: the texts that are shown where there is little room, if others. */

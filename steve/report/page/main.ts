@@ -9,7 +9,7 @@ import { Flame } from "./flame";
 import { bytesText, countText, exactText, noun, shareText, timeText } from "./format";
 import type {Filter, Metric, Rollup} from "./query";
 import {maskOf, masked, mayLack, METRICS, sumsByGroup, total, totalsOf} from "./query";
-import { rowsOf, rowText } from "./rollups";
+import { filterText, rowsOf } from "./rollups";
 import { showSource } from "./source";
 import type { State } from "./state";
 import { AXES, fromFragment, hasAxis, initialState, isFragment, toFragment, VIEWS } from "./state";
@@ -22,7 +22,7 @@ import { TreeView } from "./treeview";
 
 const METRIC_TEXTS: Record<Metric, string> = {
   peak: "live at its peak, the moment with the most live bytes",
-  live: "live at its end", allocated: "allocated in it", freed: "freed in it",
+  live: "live at its end", allocated: "allocated in it; a resize allocates its new size", freed: "freed in it; a resize frees its old size",
   growth: "growth: made in it, alive at its end", reads: "read in it", writes: "written in it",
 };
 const SHORT_TEXTS: Record<Metric, string> = {
@@ -315,7 +315,7 @@ class Page {
       button.addEventListener("click", () => this.choose({ ...remove, zoom: [] }));
       return button;
     };
-    const chips = state.filters.map(filter => chip(`${filter.by}: ${rowText(data, filter.by, filter.row)}`,
+    const chips = state.filters.map(filter => chip(filterText(data, filter),
       { filters: state.filters.filter(each => each !== filter) }));
     const unknown = state.unknown.map(filter => chip(`${filter.by}: ${filter.text} is not in this page, so it leaves nothing out`,
       { unknown: state.unknown.filter(each => each !== filter) }));

@@ -28,9 +28,10 @@ export interface Window {
   last: number;
 }
 
-/** Only blocks of a row of a roll-up; of a frame's roll-up, those with such a frame anywhere in their stack. */
+/** Only blocks of a row of a roll-up; of a frame's roll-up, those with such a frame anywhere in their stack; or those of one
+ * site, by the id of its stack in the trace. */
 export interface Filter {
-  by: Rollup;
+  by: Rollup | "site";
   row: number;
 }
 
@@ -163,6 +164,10 @@ export function maskOf(data: Data, filters: Filter[]): Uint8Array {
   const { node, own, set } = data.groups;
   const mask = new Uint8Array(node.length).fill(1);
   for (const { by, row } of filters) {
+    if (by === "site") {
+      node.forEach((at, group) => { if (at !== data.links[row] || set[group] !== 0) mask[group] = 0; });
+      continue;
+    }
     if (isOfGroups(by)) {
       data.groups[by].forEach((each, group) => { if (each !== row) mask[group] = 0; });
       continue;
@@ -178,7 +183,7 @@ export function maskOf(data: Data, filters: Filter[]): Uint8Array {
 
 /** Do filters leave out sites whose frames are not known? */
 export function mayLack(data: Data, filters: Filter[], mask: Uint8Array): boolean {
-  return filters.some(({ by }) => !isOfGroups(by)) && data.groups.set.some((set, group) => set < 0 && !mask[group]);
+  return filters.some(({ by }) => by !== "site" && !isOfGroups(by)) && data.groups.set.some((set, group) => set < 0 && !mask[group]);
 }
 
 export function masked(values: Float64Array, mask: Uint8Array): Float64Array {

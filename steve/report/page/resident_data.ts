@@ -17,6 +17,16 @@ export interface Resident {
   parts: number[][];
 }
 
+const CROWD = 3, NEAR = 1 / 100; // values, and the part of the whole in which they are
+
+/** The most of the values that are so near to each other that a picture does not show them apart; 0 if they are few. */
+export function crowded(values: number[], whole: number): number {
+  const sorted = [...values].sort((a, b) => a - b);
+  const most = sorted.reduce((found, value, i) =>
+    Math.max(found, sorted.slice(i).filter(other => other - value <= NEAR * whole).length), 0);
+  return most >= CROWD ? most : 0;
+}
+
 /** The index of the value that is nearest to another one; values: rising. -1 if there is none. */
 export function nearest(values: number[], to: number): number {
   let found = values.length ? 0 : -1;

@@ -1,8 +1,9 @@
 // rollups.ts - the sums of a selection by function, line, file, object, kind, heap, thread and size.
 // SPDX-License-Identifier: GPL-2.0-or-later
 import type { Data } from "./data";
+import { nameOf } from "./data";
 import { bytesText } from "./format";
-import type { Rollup } from "./query";
+import type { Filter, Rollup } from "./query";
 import { isOfGroups } from "./query";
 import {sumsOf} from "./tree";
 
@@ -72,6 +73,13 @@ export function rowText(data: Data, by: Rollup, row: number): string {
   if (by === "thread") return `thread ${row}`;
   if (by === "size") return sizeText(row);
   return (by === "kind" ? data.kinds : by === "heap" ? data.heaps : data.rows[by])[row] ?? "";
+}
+
+/** The blocks that a filter keeps, where there is little room. */
+export function filterText(data: Data, { by, row }: Filter): string {
+  if (by !== "site") return `${by}: ${shortText(data, by, row)}${by === "function" || by === "line" ? ", with what it calls" : ""}`;
+  const node = data.links[row] ?? 0, own = data.nodes.own[node] as number, inner = data.nodes.frame[node] as number;
+  return `site: ${nameOf(data, own)}${own === inner ? "" : ` by ${nameOf(data, inner)}`}`;
 }
 
 /** The same where there is little room. */

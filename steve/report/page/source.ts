@@ -96,33 +96,49 @@ function lineRow(number: number, text: string, columns: Column[], heat: number):
     make("td", { class: "x-text" }, text));
 }
 
-/** The file of the state; else the first that is there, one that is no part of the system if possible. */
-function chosen(data: Data, state: State): Source | undefined {
+/** A frame of what the filters keep, whose line is of interest; -1: there is none. */
+function filtered(data: Data, { filters }: State): number {
+  const { frames, links, nodes } = data;
+  for (const { by, row } of filters) {
+    if (by === "site") return nodes.own[links[row] as number] ?? -1;
+    if (by === "line" || by === "function" || by === "file") {
+      const found = frames[by].indexOf(row);
+      if (found >= 0) return found;
+    }
+  }
+  return -1;
+}
+
+/** The file of the state; else that of the filters; else the first that is there, one that is no part of the system if possible. */
+function chosen(data: Data, state: State, of: number): Source | undefined {
   const there = data.sources.filter(source => !source.missing);
-  return data.sources.find(source => source.path === state.file) ?? there.find(source => !source.path.startsWith("/usr/")) ??
+  return data.sources.find(source => source.path === state.file) ??
+    data.sources.find(source => of >= 0 && source.file === data.frames.file[of]) ?? there.find(source => !source.path.startsWith("/usr/")) ??
     there[0] ?? data.sources[0];
 }
 
-let shownPath = "";
+let shownPlace = "";
 
-/** Show the line with the most bytes, or else the first with numbers, unless the file was shown before. */
-function scrollTo(path: string, columns: Column[], table: HTMLElement): void {
-  if (path === shownPath) return;
-  shownPath = path;
+/** Show a line; if it is 0, that with the most bytes, or else the first with numbers; unless that was shown before. */
+function scrollTo(path: string, wanted: number, columns: Column[], table: HTMLElement): void {
+  if (`${path}:${wanted}` === shownPlace) return;
+  shownPlace = `${path}:${wanted}`;
   const byLine = columns.map(column => column.byLine).find((_, i) => columns[i]?.name === "bytes" && columns[i]?.byLine.size)
     ?? columns.find(column => column.byLine.size)?.byLine;
-  const line = [...byLine ?? []].reduce((most, each) => each[1] > most[1] ? each : most, [0, 0])[0];
+  const line = wanted || [...byLine ?? []].reduce((most, each) => each[1] > most[1] ? each : most, [0, 0])[0];
   const row = table.querySelector<HTMLElement>(`tr[data-line="${line}"]`), region = table.parentElement;
   if (row && region) region.scrollTop = row.offsetTop - region.clientHeight / 3;
 }
 
 export function showSource(data: Data, state: State, mask: Uint8Array): void {
-  const source = chosen(data, state), select = byId<HTMLSelectElement>("explore-file");
+  const of = filtered(data, state), source = chosen(data, state, of), select = byId<HTMLSelectElement>("explore-file");
   const options = [...data.sources].sort((a, b) => Number(!!a.missing) - Number(!!b.missing));
   select.replaceChildren(...options.map(each => make("option", { value: each.path }, each.path + (each.missing ? " (not shown)" : ""))));
   const about = byId("explore-missing"), table = byId("explore-code");
   table.replaceChildren();
-  about.textContent = source ? source.missing && `${source.path}: ${source.missing}.` : "The report has no source files.";
+  const elsewhere = of >= 0 && !state.file && source?.file !== data.frames.file[of]
+    ? `${data.rows.file[data.frames.file[of] as number] ?? "The file of the filter"} is not in this page. ` : "";
+  about.textContent = elsewhere + (source ? source.missing && `${source.path}: ${source.missing}.` : "The report has no source files.");
   if (!source) return;
   select.value = source.path;
   if (source.missing) return;
@@ -139,5 +155,5 @@ export function showSource(data: Data, state: State, mask: Uint8Array): void {
     make("th", { scope: "col", title: column.title, class: narrow(column) }, column.name));
   table.replaceChildren(make("thead", {}, make("tr", {}, ...heads, make("th", {}), make("th", {}, "line"), make("th", {}, source.path))),
     make("tbody", {}, ...rows));
-  scrollTo(source.path, columns, table);
+  scrollTo(source.path, of >= 0 && source.file === data.frames.file[of] ? data.frames.lineNumber[of] ?? 0 : 0, columns, table);
 }

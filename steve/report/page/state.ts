@@ -2,10 +2,12 @@
 //
 // #explore:from=3&to=9&metric=growth ...: only what differs from the beginning. Nodes and rows are named by their texts, so
 // that an address fits the same trace reported again. SPDX-License-Identifier: GPL-2.0-or-later
+import { interpolated } from "./axis";
 import type { Data } from "./data";
 import { FRAME_ROLLUPS, GROUP_ROLLUPS } from "./data";
 import type { Age, Filter, Metric, Rollup, Scope, Unit, Window } from "./query";
 import { isOfGroups, METRICS } from "./query";
+import { crowded } from "./resident_data";
 import { rowText } from "./rollups";
 import type { Order } from "./table";
 import { ORDERS } from "./table";
@@ -28,7 +30,7 @@ export const SPLITS = ["none", ...FRAME_ROLLUPS, ...GROUP_ROLLUPS] as const;
 export type Split = typeof SPLITS[number];
 
 export interface UnknownFilter {
-  by: Rollup;
+  by: Filter["by"];
   text: string;
 }
 
@@ -60,10 +62,17 @@ export interface State {
   zoom: string[];
 }
 
+/** Operations, but times of nanoseconds if the looks at the resident memory would lie one upon the other without them. */
+function firstAxis({ resident, timeline: { ends, times }, timeUnit, operations }: Data): Axis {
+  if (!resident || timeUnit !== "nanoseconds") return "operations";
+  const crowd = crowded(resident.time.map(time => interpolated(times, ends, time)), operations);
+  return crowd > crowded(resident.time, times[times.length - 1] ?? 0) ? "instructions" : "operations";
+}
+
 export function initialState(data: Data): State {
   return {
     window: { first: 0, last: data.bins }, shown: { first: 0, last: data.bins }, metric: "peak", unit: "bytes", scope: "all", view: "flame",
-    inverted: false, kinds: false, axis: "operations", split: "none", search: "", age: 0, order: "self", callers: "", file: "", filters: [], unknown: [], zoom: [],
+    inverted: false, kinds: false, axis: firstAxis(data), split: "none", search: "", age: 0, order: "self", callers: "", file: "", filters: [], unknown: [], zoom: [],
   };
 }
 
@@ -88,7 +97,7 @@ export function toFragment(data: Data, state: State): string {
   if (state.age) fields.set("age", String(state.age * data.width));
   if (state.file) fields.set("name", state.file); // "file" is a filter
   for (const key of ["inverted", "kinds"] as const) if (state[key]) fields.set(key, "1");
-  for (const { by, row } of state.filters) fields.append(by, rowText(data, by, row));
+  for (const { by, row } of state.filters) fields.append(by, by === "site" ? String(row) : rowText(data, by, row));
   for (const { by, text } of state.unknown) fields.append(by, text);
   for (const frame of state.zoom) fields.append("zoom", frame);
   const text = fields.toString();
@@ -116,6 +125,9 @@ function filtersOf(data: Data, fields: URLSearchParams): Pick<State, "filters" |
       else unknown.push({ by, text });
     }
   }
+  for (const text of fields.getAll("site"))
+    if (data.links[Number(text)] !== undefined) filters.push({ by: "site", row: Number(text) });
+    else unknown.push({ by: "site", text });
   return { filters, unknown };
 }
 
