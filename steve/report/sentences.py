@@ -228,7 +228,7 @@ def _of_marks(data: TraceData) -> Iterator[Sentence]:
     kept, peak = data.kept, data.totals["peak_bytes"]
     if kept is None or kept.bytes < WORTH * peak or not kept.bytes:
         return
-    between = {"from": kept.operations[0], "to": kept.operations[1], "metric": "growth", "line": kept.line}
+    between = {"from": kept.operations[0], "to": kept.operations[1], "metric": "growth", "own": kept.line}
     yield Sentence(
         kept.short,
         f"made {human_bytes(kept.bytes)} in {counted(kept.blocks, 'block')} between the marks {kept.marks[0]} and "
@@ -251,7 +251,8 @@ def _of_nothing(data: TraceData) -> Iterator[Sentence]:
         ""
         if "existing_blocks" in data.info
         else (
-            " What it had before the attach is not recorded: ljtrace attach --existing-blocks does that for C, --universe for Lua."
+            " What it had before the attach is not recorded: ljtrace attach --existing-blocks does that for C, "
+            "--universe for Lua."
         )
     )
     yield Sentence(
@@ -260,7 +261,7 @@ def _of_nothing(data: TraceData) -> Iterator[Sentence]:
 
 
 def _of_free(data: TraceData) -> Iterator[Sentence]:
-    """What the allocators keep at the look with the most resident bytes, and at the last one, if that is much at one of them."""
+    """What the allocators keep at the look with the most resident bytes and at the last one, if that is much at one of them."""
     resident = data.resident
     if not resident or not resident["resident"]:
         return
@@ -296,7 +297,8 @@ def sentences(data: TraceData, findings: list[Finding]) -> list[Sentence]:
         *(
             Sentence(
                 each.line,
-                f"{each.rule.text(each.bytes, each.blocks)}{when(data, each)} ({each.share:.1%} of {_whole(data, each.rule)[1]}).",
+                f"{each.rule.text(each.bytes, each.blocks)}{when(data, each)} "
+                f"({each.share:.1%} of {_whole(data, each.rule)[1]}).",
                 path_of(each.site),
                 link_to(data, each.site, each.key),
                 held_text(data, each.site) if each.rule.trouble == KEPT else "",

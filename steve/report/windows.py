@@ -485,8 +485,8 @@ def shown_groups(
 
 
 class Linked(NamedTuple):
-    """How links name sites. lines: by site, the text of its row in the table of lines; apart: the sites that the page knows one by
-    one, by which it can be filtered."""
+    """How links name sites. lines: by site, the text of its row in the table of lines; apart: the sites that the page knows
+    one by one, by which it can be filtered."""
 
     lines: dict[int, str]
     apart: frozenset[int]

@@ -281,6 +281,10 @@ test("a filter by site keeps the blocks of one stack, without what it calls", ()
   assert.equal(filterText(data, { by: "site", row: 17 }), "site: f");
   assert.equal(filterText(data, { by: "function", row: 1 }), "function: f, with what it calls");
   assert.equal(filterText(data, { by: "thread", row: 1 }), "thread: thread 1");
+  assert.deepEqual([...maskOf(data, [{ by: "own", row: 0 }])], [0, 0, 0]);
+  assert.deepEqual([...maskOf(data, [{ by: "own", row: 1 }])], [1, 1, 0]);
+  assert.equal(filterText(data, { by: "own", row: 1 }), "line: f itself");
+  assert.equal(toFragment(data, fromFragment(data, "#explore:own=f&own=no")), "#explore:own=f&own=no");
   const address = "#explore:from=10&to=40&metric=growth&site=18";
   const state = fromFragment(data, address);
   assert.deepEqual(state.filters, [{ by: "site", row: 18 }]);

@@ -28,10 +28,10 @@ export interface Window {
   last: number;
 }
 
-/** Only blocks of a row of a roll-up; of a frame's roll-up, those with such a frame anywhere in their stack; or those of one
- * site, by the id of its stack in the trace. */
+/** Only blocks of a row of a roll-up; of a frame's roll-up, those with such a frame anywhere in their stack; "own": those that a
+ * line itself makes, by its row; "site": those of one site, by the id of its stack in the trace. */
 export interface Filter {
-  by: Rollup | "site";
+  by: Rollup | "own" | "site";
   row: number;
 }
 
@@ -168,6 +168,10 @@ export function maskOf(data: Data, filters: Filter[]): Uint8Array {
       node.forEach((at, group) => { if (at !== data.links[row] || set[group] !== 0) mask[group] = 0; });
       continue;
     }
+    if (by === "own") {
+      own.forEach((frame, group) => { if (data.frames.line[frame] !== row) mask[group] = 0; });
+      continue;
+    }
     if (isOfGroups(by)) {
       data.groups[by].forEach((each, group) => { if (each !== row) mask[group] = 0; });
       continue;
@@ -183,7 +187,7 @@ export function maskOf(data: Data, filters: Filter[]): Uint8Array {
 
 /** Do filters leave out sites whose frames are not known? */
 export function mayLack(data: Data, filters: Filter[], mask: Uint8Array): boolean {
-  return filters.some(({ by }) => by !== "site" && !isOfGroups(by)) && data.groups.set.some((set, group) => set < 0 && !mask[group]);
+  return filters.some(({ by }) => by !== "site" && by !== "own" && !isOfGroups(by)) && data.groups.set.some((set, group) => set < 0 && !mask[group]);
 }
 
 export function masked(values: Float64Array, mask: Uint8Array): Float64Array {

@@ -77,6 +77,7 @@ export function rowText(data: Data, by: Rollup, row: number): string {
 
 /** The blocks that a filter keeps, where there is little room. */
 export function filterText(data: Data, { by, row }: Filter): string {
+  if (by === "own") return `line: ${shortText(data, "line", row)} itself`;
   if (by !== "site") return `${by}: ${shortText(data, by, row)}${by === "function" || by === "line" ? ", with what it calls" : ""}`;
   const node = data.links[row] ?? 0, own = data.nodes.own[node] as number, inner = data.nodes.frame[node] as number;
   return `site: ${nameOf(data, own)}${own === inner ? "" : ` by ${nameOf(data, inner)}`}`;

@@ -101,8 +101,8 @@ function filtered(data: Data, { filters }: State): number {
   const { frames, links, nodes } = data;
   for (const { by, row } of filters) {
     if (by === "site") return nodes.own[links[row] as number] ?? -1;
-    if (by === "line" || by === "function" || by === "file") {
-      const found = frames[by].indexOf(row);
+    if (by === "own" || by === "line" || by === "function" || by === "file") {
+      const found = frames[by === "own" ? "line" : by].indexOf(row);
       if (found >= 0) return found;
     }
   }

@@ -97,7 +97,7 @@ export function toFragment(data: Data, state: State): string {
   if (state.age) fields.set("age", String(state.age * data.width));
   if (state.file) fields.set("name", state.file); // "file" is a filter
   for (const key of ["inverted", "kinds"] as const) if (state[key]) fields.set(key, "1");
-  for (const { by, row } of state.filters) fields.append(by, by === "site" ? String(row) : rowText(data, by, row));
+  for (const { by, row } of state.filters) fields.append(by, by === "site" ? String(row) : rowText(data, by === "own" ? "line" : by, row));
   for (const { by, text } of state.unknown) fields.append(by, text);
   for (const frame of state.zoom) fields.append("zoom", frame);
   const text = fields.toString();
@@ -124,6 +124,11 @@ function filtersOf(data: Data, fields: URLSearchParams): Pick<State, "filters" |
       if (row !== undefined) filters.push({ by, row });
       else unknown.push({ by, text });
     }
+  }
+  for (const text of fields.getAll("own")) {
+    const row = data.rows.line.indexOf(text);
+    if (row >= 0) filters.push({ by: "own", row });
+    else unknown.push({ by: "own", text });
   }
   for (const text of fields.getAll("site"))
     if (data.links[Number(text)] !== undefined) filters.push({ by: "site", row: Number(text) });
