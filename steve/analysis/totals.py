@@ -50,6 +50,7 @@ EXACT = {
 }
 # the numbers that are not known of a trace without loads and stores
 OF_ACCESSES = {"events": ("load", "store", "modify"), "bytes": ("read", "written"), "unmatched": ("access",)}
+NEVER_FREED = "never freed"  # of what lives at the end of a recording that ended with the program
 TIME_UNITS = ("instructions", "nanoseconds", "events")
 PROGRAM_EVENTS = ("new", "free", "resize", "load", "store", "modify")
 
@@ -91,7 +92,7 @@ def ended_with_program(trace: "Trace") -> bool:
 
 def not_freed(trace: "Trace") -> str:
     """What is true of the blocks that live at the end of a trace."""
-    return "never freed" if ended_with_program(trace) else "not freed before the recording ended"
+    return NEVER_FREED if ended_with_program(trace) else "not freed before the recording ended"
 
 
 def time_unit(trace: "Trace") -> str:

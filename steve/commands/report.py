@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from steve.analysis import several
+from steve.analysis.totals import not_freed
 from steve.analysis.blocks import WHERE_HELP, Blocks, add_choice, is_whole
 from steve.commands import pins
 from steve.parallel import processes
@@ -270,9 +271,10 @@ def _write_processes(args: argparse.Namespace, paths: list[str]) -> int:
     found, totals = findings.OfAll(of, findings.rules_of(of)), summary.Totals(of)
     lines, profile = several.Joined(of), JoinedProfile()
     files = several.Files(NAME, of, again=True, errors=findings.wants_errors(of))
-    command = ""
+    command, ends = "", page.Ends(set(), False)
     for number, chosen in enumerate(files):
         found.add(chosen)
+        ends = page.Ends({*ends.not_freed, not_freed(chosen.trace)}, ends.of_lua or has_lua(chosen.trace))
         command = command or chosen.trace.info().get("command", "")
         totals.add(files.blocks(number))
         sites.add_sums(lines, files.blocks(number))
@@ -284,8 +286,16 @@ def _write_processes(args: argparse.Namespace, paths: list[str]) -> int:
     accesses = all(one["accesses"] is not None for one in judged)
     remark = files.title("numbers are sums over the processes")
     drawings = _drawings(profile)
-    _write(args, page.render(name, command, remark, totals.figures(), judged, found.errors, rows, drawings, accesses))
+    _write(
+        args, page.render(name, command, remark, totals.figures(), judged, found.errors, rows, drawings, accesses, ends)
+    )
     return files.verdict()
+
+
+def has_lua(trace: Any) -> bool:
+    """Has a trace heaps of Lua?"""
+    heaps = (trace.heap(number) for number in range(trace.counts()["heaps"]))
+    return any(heap is not None and heap.kind == "lua" for heap in heaps)
 
 
 def _drawings(profile: Any) -> dict[str, str]:

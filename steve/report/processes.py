@@ -12,10 +12,10 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
-from steve.analysis.totals import program_end_text
+from steve.analysis.totals import NEVER_FREED, program_end_text
 from steve.report.collect import clean
 from steve.report.page import environment
-from steve.report.sentences import KEPT, MOST, SAID, WORTH, Sentence
+from steve.report.sentences import KEPT, MOST, SAID, WAITING, WORTH, Sentence
 from steve.trace.rollups import PROCESS
 
 MOST_LINES = 60
@@ -58,16 +58,31 @@ def lines_of(rows: Iterable[Mapping[str, Any]], key: str = "bytes") -> list[Line
     return sorted(found.values(), key=lambda line: (-line.sums[key], line.text))
 
 
-def sentences_of(found: Iterable[Found], totals: Mapping[str, Any]) -> list[Sentence]:
+class Ends(NamedTuple):
+    """What is known of the blocks that live at the ends of the recordings. not_freed: what is true of them, as
+    steve.analysis.totals.not_freed says it of each; of_lua: are there heaps of Lua?"""
+
+    not_freed: set[str]
+    of_lua: bool
+
+    def key(self, rule: str) -> str:
+        """The key in SAID of what a rule finds."""
+        if rule != "never_freed" or self.not_freed <= {NEVER_FREED} and not self.of_lua:
+            return rule
+        return "unsure" if self.of_lua else "unfreed"
+
+
+def sentences_of(found: Iterable[Found], totals: Mapping[str, Any], ends: Ends) -> list[Sentence]:
     """What is wrong with the program, the worst of each kind of trouble. totals: `bytes` of `steve summary --json`."""
     candidates = []
     for rule, lines in found:
-        said = SAID.get(rule["finding"])
+        said = SAID.get(ends.key(rule["finding"]))
         for line in lines if said else ():
-            whole = totals["peak_live"] if said.trouble == KEPT else totals["allocated"]
+            is_live = said.trouble in (KEPT, WAITING)
+            whole = totals["peak_live"] if is_live else totals["allocated"]
             share = line.sums["bytes"] / (whole or 1)
             if share >= WORTH:
-                candidates.append((said, line, share, "the peaks" if said.trouble == KEPT else "all bytes allocated"))
+                candidates.append((said, line, share, "the peaks" if is_live else "all bytes allocated"))
     candidates.sort(key=lambda one: -one[2])
     chosen = {said.trouble: (said, *rest) for said, *rest in reversed(candidates)}
     return [
@@ -105,10 +120,12 @@ def render(
     rows: Iterable[Mapping[str, Any]],
     drawings: Mapping[str, str],
     accesses: bool,
+    ends: Ends,
 ) -> bytes:
     """The page as UTF-8. name: of the files; command: of the first process; remark: what is true of the numbers; totals: the object
     of `steve summary --json`; findings, errors: those of `steve findings --json --by line,process`; rows: those of `steve
-    sites`, likewise; drawings: flame graphs as SVG, by title; accesses: were they recorded of all?"""
+    sites`, likewise; drawings: flame graphs as SVG, by title; accesses: were they recorded of all? ends: how the recordings ended.
+    """
     found = [Found(rule, lines_of(rule["sites"][:])) for rule in findings]
     lines = lines_of(rows)
     page: str = (
@@ -121,7 +138,9 @@ def render(
             totals=totals,
             processes=_processes(totals["processes"]),
             hidden=max(len(totals["processes"]) - MOST_PROCESSES, 0),
-            sentences=sentences_of(found, totals["bytes"]),
+            sentences=sentences_of(found, totals["bytes"], ends),
+            not_freed=" or ".join(sorted(ends.not_freed))
+            + (", with garbage of Lua not yet collected" if ends.of_lua else ""),
             no_growth="",
             findings=[one for one in found if one.lines],
             nothing=[one.rule["title"] for one in found if not one.lines and not one.rule["not_judged"]],

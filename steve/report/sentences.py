@@ -14,6 +14,7 @@ from urllib.parse import urlencode
 
 from steve.analysis.looks import KeptFree
 from steve.analysis.owners import FREE, LUA
+from steve.analysis.totals import NEVER_FREED as ENDED
 from steve.report.collect import NEVER_FREED, Site, TraceData, runs, without_middle
 from steve.report.findings import Finding
 from steve.terminal.units import counted, human_bytes, human_ns
@@ -30,6 +31,7 @@ SINGULAR = (
     ("that live", "that lives"),
     ("that die", "that dies"),
     ("points to them", "points to it"),
+    ("that were not freed", "that was not freed"),
     ("that live at the end:", "that lives at the end:"),
     ("that live at the end and", "that lives at the end and"),
     ("they are freed", "it is freed"),
@@ -63,6 +65,10 @@ SAID = {
     ),
     "uncollected": Rule(
         WAITING, "has {bytes} in {blocks} of Lua that live at the end: not yet collected, or still held", "live"
+    ),
+    "unfreed": Rule(KEPT, "allocates {bytes} in {blocks} that were not freed before the recording ended", "live"),
+    "unsure": Rule(
+        WAITING, "has {bytes} in {blocks} that live at the end: still held, or garbage of Lua not yet collected", "live"
     ),
     "pinned_pages": Rule(KEPT, "has blocks that keep {bytes} of pages in use", "peak"),
     "capacity": Rule(OF_NO_USE, "requests {bytes} in {blocks} that nothing ever accesses", "allocated"),
@@ -170,6 +176,8 @@ def _candidates(data: TraceData, finding: Finding) -> Iterator[Candidate]:
         key = finding.key
         if key == NEVER_FREED and site.stack in data.of_collector:
             key, blocks, size = _of_collector(data, site, blocks, size)
+        elif key == NEVER_FREED and data.not_freed != ENDED:
+            key = "unfreed"
         rule = SAID[key]
         yield Candidate(key, rule, site, line, blocks, size, size / (_whole(data, rule)[0] or 1))
 

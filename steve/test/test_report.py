@@ -553,6 +553,7 @@ def test_garbage_that_waits_is_not_accused(steve: Steve, trace: Callable[..., Pa
     assert steve("report", "c.ljt", "-q", "-o", "c.html").returncode == 0
     page = " ".join(" ".join(checked_page(steve.folder / "c.html").text).split())
     assert "garbage of Lua" not in page and "not yet collected" not in page
+    assert "in 200 blocks that were not freed before the recording ended (" in page
 
 
 def test_sentences_about_one_block() -> None:

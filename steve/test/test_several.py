@@ -418,6 +418,25 @@ def test_flame_graphs_are_sums(steve: Steve, trace: Maker, tmp_path: Path) -> No
     assert "draw them apart" in steve("flame", files[0], "0.folded", "-o", "x.svg").err
 
 
+def test_page_of_processes_that_went_on(steve: Steve, trace: Maker, tmp_path: Path) -> None:
+    """What lives at a detach is not called never freed; of Lua, it may be garbage."""
+    for heap, said in (
+        ("", "allocates 97.7 KiB in 100 blocks that were not freed before the recording ended"),
+        (
+            "heap 0x77 lua\n",
+            "has 97.7 KiB in 100 blocks that live at the end: still held, or garbage of Lua not yet collected",
+        ),
+    ):
+        for name in ("a.ljt", "b.ljt"):
+            news = "".join(f"N {0x10000 + 4096 * i} 1000 1 {int(bool(heap))}\n" for i in range(50))
+            trace(f"{heap}stack main@w.c:1 keep@w.c:20\nthread 1\n{news}end detached\n", name)
+        done = steve("report", "--processes", "a.ljt", "b.ljt", "-q", "-f", "-o", "p.html")
+        assert done.returncode == 0, done.err
+        page = " ".join(" ".join(checked_page(tmp_path / "p.html").text).split())
+        assert f"keep (w.c:20) {said} (100.0% of the peaks)." in page and "that are never freed (" not in page
+        assert ("not freed before the recording ended, with garbage of Lua" in page) == bool(heap)
+
+
 def test_page_of_processes(steve: Steve, workers: list[str], tmp_path: Path) -> None:
     """It says which worker leaks, and which line in all of them, with the numbers of the commands."""
     done = steve("report", "w")
