@@ -38,7 +38,7 @@ from steve.report.sources import Sources
 from steve.report.names import shown_frame, site_name
 from steve.report.windows import NAME_LIMIT, Cells, Kept, Linked, clean, explorable, timeline_of
 from steve.trace import earlier_code, missing
-from steve.trace.policy import ShownStacks
+from steve.trace.policy import ShownStacks, is_own
 from steve.trace.frames import is_lua
 from steve.trace import runtimes
 from steve.trace.rollups import Rollup, Sums, heap_name
@@ -76,13 +76,14 @@ TOTALS = {
 @dataclass
 class Site:
     """An allocation stack and the tally of its blocks (columns of steve.kernels._report.TALLY). lua: how many of the frames
-    there are up to the outermost one of Lua."""
+    there are up to the outermost one of Lua; own: the first of those of the program, and the one after the last."""
 
     stack: int
     name: str
     frames: list[str]
     tally: dict[str, Any]
     lua: int
+    own: tuple[int, int]
 
     def mean_lifetime(self) -> float | None:
         """Operations from New to Free, over the freed blocks; None if none was freed."""
@@ -178,6 +179,7 @@ def named_sites(shown: ShownStacks, tallies: Sums, numbers: Iterable[int]) -> di
             texts_of(found),
             _row(tallies.of(site), shown.trace.sample),
             lua_frames(found),
+            own_frames(found),
         )
         for site, found in frames.items()
     }
@@ -212,6 +214,13 @@ def without_middle(parts: tuple[str, ...]) -> str:
         last -= 1
         room -= len(parts[last]) + 3
     return " ← ".join((parts[0], *(["…"] if last > 1 else []), *parts[max(last, 1) :]))
+
+
+def own_frames(frames: list[Any]) -> tuple[int, int]:
+    """The frames from the innermost one of the program's own code to the outermost one, of those that are shown; all, if there
+    is none."""
+    own = [at for at, frame in enumerate(frames[:FRAMES_SHOWN]) if frame is None or is_own(frame)]
+    return (own[0], own[-1] + 1) if own else (0, len(frames))
 
 
 def lua_frames(frames: list[Any]) -> int:

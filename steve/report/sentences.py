@@ -155,8 +155,10 @@ def of_snapshot(data: TraceData, site: Site) -> str:
 
 
 def path_of(site: Site) -> str:
-    """The callers of a site, the nearest first; of Lua code, those in Lua, since what runs Lua is the same for all."""
-    frames = site.frames[: site.lua or len(site.frames)]
+    """The callers of a site, the nearest first: those of the program; of Lua code, those in Lua, since what runs Lua is the
+    same for all."""
+    first, end = (0, site.lua) if site.lua else site.own
+    frames = site.frames[first:end]
     return without_middle(tuple(runs(frames))) if frames else ""
 
 

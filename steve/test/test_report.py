@@ -556,6 +556,19 @@ def test_garbage_that_waits_is_not_accused(steve: Steve, trace: Callable[..., Pa
     assert "in 200 blocks that were not freed before the recording ended (" in page
 
 
+def test_the_path_of_a_sentence_is_the_programs(steve: Steve, trace: Callable[..., Path]) -> None:
+    """Of C++, without the frames of its library at both ends; the section of findings has all of them."""
+    trace(
+        "stack std::thread::_Invoker::operator()@/usr/include/c++/12/bits/std_thread.h:9 work@server.cc:70 fill@server.cc:23 "
+        "std::vector<int>::push_back@/usr/include/c++/12/bits/stl_vector.h:7\nthread 1\nN 4096 5000 1\nend exit\n"
+    )
+    assert steve("report", "t.ljt", "-q", "-o", "r.html").returncode == 0
+    page = (steve.folder / "r.html").read_text()
+    first = page.partition('<ol class="first"')[2].partition("</li>")[0]
+    assert "<b>fill (server.cc:23)</b>" in first and ">fill (server.cc:23) ← work (server.cc:70)</span>" in first
+    assert "stl_vector.h:7" in page.partition('id="findings"')[2]
+
+
 def test_sentences_about_one_block() -> None:
     for key, rule in SAID.items():
         assert "4.88 KiB" in rule.text(5000, 1) and ("1 block" in rule.text(5000, 1) or key == "pinned_pages"), key
