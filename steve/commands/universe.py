@@ -210,7 +210,9 @@ def text(result: dict, name: str, most: int, plain: bool) -> str:
     if "growth" in result:
         since = result["since"]["snapshot"]
         parts.append(listing.table(f"paths that grew since '{since}'", result["paths"], PATHS))
-        parts.append(listing.table("grown by type and name", result["growth"][:most], GROWTH))
+        grown = result["growth"][:most]
+        hidden = set() if any(row["garbage"] or row["more_garbage"] for row in grown) else {"more_garbage", "garbage"}
+        parts.append(listing.table("grown by type and name", grown, listing.without(GROWTH, hidden)))
         parts.append(listing.table("old objects that retain more", result["swollen"], SWOLLEN))
         parts.append(listing.table("new objects that retain most", result["holders"], HOLDERS))
     else:

@@ -176,6 +176,7 @@ def test_growth_by_type_tells_garbage_apart(steve: Any, trace: Callable) -> None
     found = {row["name"]: (row["bytes"], row["garbage"], row["more_garbage"]) for row in rows if row["type"] == "tab"}
     assert found == {"new": (1200, 700, 692), "cache": (90, 0, 0), "other": (45, 0, 0)}
     assert "more garbage" in steve("universe", "--diff", "a", "-q", trace(before)).out
+    assert "garbage" not in steve("universe", "--diff", "a", "-q", trace(GROWN)).out
 
 
 def test_what_holds_the_objects_of_a_site(steve: Any, trace: Callable) -> None:
