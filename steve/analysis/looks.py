@@ -205,6 +205,16 @@ def of_older_mappings(size: int) -> list[str]:
 # -- free memory --
 
 FREE_PART, FREE_LEAST = 20, 1 << 20  # percent of what is resident, and bytes
+# the finding kept_free: its title, its rule, and what to do about it
+FREE_TITLE = "Free, kept by the allocator"
+FREE_RULE = (
+    f"at the last look at the pages of the process (ljtrace run --pages), {FREE_PART}% or more of what is resident, and "
+    f"{FREE_LEAST:,} bytes or more, are free memory of the allocators"
+)
+FREE_HELP = (
+    "return it when much was freed (malloc_trim), or let the allocator keep less: `steve resident` says what it offers, "
+    "`steve resident --by site` which blocks keep the rest of their pages, `steve tune --goal end` tries settings"
+)
 
 
 class KeptFree(NamedTuple):

@@ -43,15 +43,6 @@ if TYPE_CHECKING:
 
 NAME = "findings"
 ERRORS, KEPT_FREE = OTHERS = "errors", "kept_free"
-FREE_TITLE = "Free, kept by the allocator"
-FREE_RULE = (
-    f"at the last look at the pages of the process (ljtrace run --pages), {looks.FREE_PART}% or more of what is resident, and "
-    f"{looks.FREE_LEAST:,} bytes or more, are free memory of the allocators"
-)
-FREE_HELP = (
-    "return it when much was freed (malloc_trim), or let the allocator keep less: `steve resident` says what it offers, "
-    "`steve resident --by site` which blocks keep the rest of their pages, `steve tune --goal end` tries settings"
-)
 HELP = "show blocks that deserve a look: never read, hardly used, long idle..."
 READS_SAMPLES = True
 
@@ -92,7 +83,7 @@ string functions of the C library, which read whole vectors; `steve check` count
 whole trace only, so they are not shown with --where, --from or --to.
 The rule kept_free is about the whole process, so it has no sites. It takes another reading of the trace. After an attach without
 --existing-blocks it is not judged, since blocks from before cannot be told from free memory.
-{listing.entry(KEPT_FREE, FREE_RULE, 16)}
+{listing.entry(KEPT_FREE, looks.FREE_RULE, 16)}
 --json: an object with whole (of its bytes: those in whole pages) and resident. It has no line in --csv.
 --json: the list begins with objects for errors: finding, title, rule, errors and the list contexts with the columns
 of errors below. --csv: the first column is `finding`; then come the columns of sites and those of errors, and those
@@ -400,9 +391,9 @@ class OfAll:
         """The object of the rule that is about the whole process."""
         return {
             "finding": KEPT_FREE,
-            "title": FREE_TITLE,
-            "rule": FREE_RULE,
-            "help": FREE_HELP,
+            "title": looks.FREE_TITLE,
+            "rule": looks.FREE_RULE,
+            "help": looks.FREE_HELP,
             "not_judged": in_short(list(self._not_looked)),
             "blocks": 0,
             "bytes": self._free.free,

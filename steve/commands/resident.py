@@ -6,33 +6,21 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import sys
 from collections import Counter
-from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 from steve.analysis import live_at, looks, owners
-from steve.analysis.owners import (
-    CHANGED,
-    FILES,
-    FREE,
-    LIBRARIES,
-    LIVE,
-    LUA,
-    OTHER,
-    OWN,
-    RECORDER,
-    STACKS,
-    Owners,
-)
+from steve.analysis.owners import LIVE
+from steve.analysis.resident_rows import View, facts_of, remarks_of, sums_of
 from steve.system.errors import SteveError, UsageError
 from steve.system.output import Output
 from steve.terminal import listing
 from steve.terminal.listing import Column
 from steve.terminal.progress import Progress
-from steve.terminal.units import counted, human_bytes, human_ns
-from steve.trace import allocators, page_runs, policy, runtimes, source
+from steve.terminal.units import human_bytes, human_ns
+from steve.trace import policy, source
 from steve.trace.places import Places
 
 if TYPE_CHECKING:
@@ -40,8 +28,6 @@ if TYPE_CHECKING:
     from steve.trace._memtrace import Pages, Trace
 
 NAME = "resident"
-BEFORE = "before"  # the kind of a row: a part of owners.OTHER
-TITLE_BEFORE = "mapped before the attach"
 HELP = "show who owns each resident page of the process: blocks, free memory, mappings, stacks, code"
 BY = ("kind", "mapping", "site", "library", "look")
 OF_KIND = (
@@ -153,232 +139,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     listing.add_arguments(parser, OF_KIND, None)
 
 
-# -- rows -------------------------------------------------------------------------------------------------------------
-
-
-def site_namer(trace: Trace, args: argparse.Namespace) -> tuple[Places, Any]:
-    places = Places(trace, policy.of_arguments(args))
-    return places, places.listed_sites(args)
-
-
-class View:
-    """The rows of one look. live: the blocks that are live at that time."""
-
-    def __init__(self, trace: Trace, found: Owners, live: LiveBlocks, args: argparse.Namespace) -> None:
-        self.trace, self.found, self.live, self.args = trace, found, live, args
-        self.places, self.site = site_namer(trace, args)
-        self.kinds = found.by_kind()
-        self.allocator = allocators.allocator_of(trace)
-        self.titles = looks.titles_of(trace.info())
-        self.knows_blocks = not looks.lacks_blocks(trace.info())
-
-    def rows(self) -> list[dict]:
-        return {
-            "kind": self.of_kinds,
-            "mapping": self.of_mappings,
-            "site": self.of_sites,
-            "library": self.of_libraries,
-        }[self.args.by]()
-
-    # -- by kind --
-
-    def of_kinds(self) -> list[dict]:
-        all_bytes = self.found.resident
-        shared: Counter[str] = Counter()
-        for owned in self.found.parts:
-            shared[LIVE] += owned.shared_live
-            shared[BEFORE if owned.part.is_older else owned.part.kind] += owned.shared - owned.shared_live
-        return [
-            {
-                "bytes": size,
-                "share": round(100 * size / all_bytes, 2) if all_bytes else None,
-                "shared": None if kind == CHANGED else shared[kind],
-                **self.free_of(kind),
-                "kind": kind,
-                "what": self.named(kind),
-                "detail": self.detail(kind),
-            }
-            for kind, size in self.sizes()
-            if size or kind in (LIVE, FREE)
-        ]
-
-    def sizes(self) -> Iterator[tuple[str, int]]:
-        """The kinds of rows with their bytes: what is of unknown owner is in two rows, if a part was mapped before the attach."""
-        for kind, size in self.kinds.items():
-            before = sum(owned.resident for owned in self.older()) if kind == OTHER else 0
-            if before:
-                yield BEFORE, before
-            yield kind, size - before
-
-    def older(self) -> list[owners.Owned]:
-        """What of unknown owner was mapped before the attach."""
-        return [owned for owned in self.found.parts if owned.part.is_older]
-
-    def named(self, kind: str) -> str:
-        detail = self.detail(kind)
-        title = TITLE_BEFORE if kind == BEFORE else self.titles[kind]
-        return f"{title}: {detail}" if detail else title
-
-    def detail(self, kind: str) -> str:
-        """What is to be said of a kind."""
-        if kind == LIVE:
-            return self._of_live()
-        if kind in (FREE, LUA):
-            return self._of_free(kind)
-        if kind in (OWN, FILES):
-            return self._largest(kind)
-        return {
-            STACKS: self._of_stacks(),
-            RECORDER: "not there without it",
-            BEFORE: f"{counted(len({o.mapping for o in self.older()}), 'mapping')}, made by calls that are not known",
-            LIBRARIES: counted(len({o.part.name for o in self.of(LIBRARIES) if o.part.name[:1] == "/"}), "file"),
-        }.get(kind, "")
-
-    def of(self, kind: str) -> list[owners.Owned]:
-        return [owned for owned in self.found.parts if owned.part.kind == kind]
-
-    def _of_live(self) -> str:
-        all_bytes = int(self.live.size.sum())
-        absent = all_bytes - self.kinds[LIVE]
-        text = counted(len(self.live.size), "block")
-        return f"{text} of {human_bytes(all_bytes)}" if absent > 0 else text
-
-    def knows_free(self, kind: str) -> bool:
-        """Is this an allocator, of which it is known what is free?"""
-        return kind == LUA or kind == FREE and self.knows_blocks
-
-    def free_of(self, kind: str) -> dict[str, int | None]:
-        """The columns of an allocator's free memory; None of each if it is none or not known."""
-        values = (*self.whole(kind), self.returnable(kind)) if self.knows_free(kind) else (None, None, None)
-        return dict(zip(("whole", "whole_below", "returnable"), values))
-
-    def whole(self, kind: str) -> tuple[int, int]:
-        """Bytes of whole free pages of an allocator, and of those of them that have a live block above them."""
-        return sum(o.whole for o in self.of(kind)), sum(o.whole_below for o in self.of(kind))
-
-    def _of_free(self, kind: str) -> str:
-        """What is free in an allocator: FREE or LUA."""
-        whole, below = self.whole(kind)
-        known = allocators.LUAJIT if kind == LUA else self.allocator
-        beside = self.kinds[kind] - whole
-        arenas = sum(o.part.name == "arena" for o in self.of(kind))
-        returned = known.whole.format(human_bytes(self.returnable(kind))) if known else ""
-        texts = []
-        if self.knows_free(kind):
-            texts.append(f"{human_bytes(whole)} in whole pages{f' ({returned})' if returned else ''}")
-            texts += [f"{human_bytes(below)} of them below live blocks"] if below else []
-            texts.append(f"{human_bytes(beside)} beside live blocks (--by site: pinned)")
-        texts += [f"with {counted(arenas, 'arena')} of threads"] if arenas else []
-        return ", ".join(texts)
-
-    def returnable(self, kind: str) -> int:
-        """Bytes of an allocator that a trim returns, if no cache of a thread holds a block there."""
-        return sum(o.returnable for o in self.of(kind))
-
-    def _largest(self, kind: str) -> str:
-        """The largest two files or sites of a kind."""
-        sizes: Counter[str] = Counter()
-        for owned in self.of(kind):
-            sizes[owned.part.name or self.site_of(owned.part.stack)] += owned.resident - owned.live
-        names = [os.path.basename(name) if kind == FILES else name for name, _ in sizes.most_common(2)]
-        more = f" and {len(sizes) - 2} more" if len(sizes) > 2 else ""
-        return ", ".join(names) + more
-
-    def site_of(self, stack: int) -> str:
-        text = self.site(int(self.places.sites.of(_one(stack))[0])) if stack else ""
-        return getattr(text, "brief", text) or "(unknown)"
-
-    def _of_stacks(self) -> str:
-        count = sum(o.part.name == "thread" for o in self.of(STACKS))
-        threads = self.found.pages.threads
-        reserved = sum(o.part.end - o.part.start for o in self.of(STACKS))
-        kept = count + 1 - threads
-        if not threads:
-            return ""
-        ended = f" and {kept} that have ended" if kept > 0 else ""
-        return f"of {counted(threads, 'thread')}{ended}, {human_bytes(reserved)} reserved"
-
-    # -- by mapping, site, library --
-
-    def of_mappings(self) -> list[dict]:
-        kinds: dict[int, Counter[str]] = {}
-        for owned in self.found.parts:
-            of_one = kinds.setdefault(owned.mapping, Counter())
-            of_one[LIVE] += owned.live
-            of_one[BEFORE if owned.part.is_older else owned.part.kind] += owned.resident - owned.live
-        return [
-            {
-                "rss": mapping.rss,
-                "pss": mapping.pss,
-                "swap": mapping.swap,
-                "huge": mapping.huge,
-                "size": mapping.size,
-                "start": f"0x{mapping.start:x}",
-                "rights": rights_of(mapping.flags),
-                "kind": ", ".join(kind for kind, size in kinds.get(number, Counter()).most_common() if size > 0),
-                "name": mapping.name,
-            }
-            for number, mapping in enumerate(self.found.pages.mappings)
-        ]
-
-    def of_sites(self) -> list[dict]:
-        import numpy as np
-
-        sums: dict[int, dict[str, float]] = {}
-
-        def add(site: int, **values: float) -> None:
-            row = sums.setdefault(site, dict.fromkeys(("live", "pinned", "mapped", "blocks"), 0))
-            for key, value in values.items():
-                row[key] += value
-
-        assert self.found.live_resident is not None and self.found.pinned is not None
-        sites, which = np.unique(self.places.sites.of(self.live.stack), return_inverse=True)
-        live = np.bincount(which, self.found.live_resident, len(sites))
-        pinned = np.bincount(which, self.found.pinned, len(sites))
-        blocks = np.bincount(which, minlength=len(sites))
-        for i, site in enumerate(sites.tolist()):
-            add(site, live=live[i], pinned=pinned[i], blocks=blocks[i])
-        for owned in self.found.parts:
-            if owned.part.stack and owned.part.kind in (OWN, FILES):
-                add(int(self.places.sites.of(_one(owned.part.stack))[0]), mapped=owned.resident - owned.live)
-        return [
-            {
-                "bytes": round(row["live"] + row["pinned"] + row["mapped"]),
-                **{key: round(value) for key, value in row.items()},
-                "site": self.site(site) if site else "(unknown)",
-            }
-            for site, row in sums.items()
-        ]
-
-    def of_libraries(self) -> list[dict]:
-        sums: dict[tuple[str, str], list[int]] = {}
-        for owned in self.found.parts:
-            if owned.part.kind in (LIBRARIES, FILES, RECORDER):
-                row = sums.setdefault((owned.part.kind, owned.part.name), [0, 0])
-                row[0] += owned.resident - owned.live
-                row[1] += owned.shared
-        return [
-            {"bytes": row[0], "shared": row[1], "kind": kind, "file": name or "(memory without a file)"}
-            for (kind, name), row in sums.items()
-        ]
-
-
-def _one(stack: int) -> Any:
-    import numpy as np
-
-    return np.array([stack], "u4")
-
-
-def rights_of(flags: int) -> str:
-    letters = ((page_runs.READ, "r"), (page_runs.WRITE, "w"), (page_runs.EXECUTE, "x"))
-    return "".join(letter if flags & flag else "-" for flag, letter in letters) + "ps"[flags & page_runs.SHARED != 0]
-
-
-def sums_of(pages: Pages) -> dict[str, int]:
-    """What the kernel reports of all mappings together."""
-    return {name: sum(getattr(mapping, name) for mapping in pages.mappings) for name in ("rss", "pss", "swap", "huge")}
-
-
 def looks_of(every: list[Pages]) -> list[dict]:
     found = []
     for number, pages in enumerate(every, 1):
@@ -393,86 +153,10 @@ def looks_of(every: list[Pages]) -> list[dict]:
 # -- output -----------------------------------------------------------------------------------------------------------
 
 
-def facts_of(trace: Trace, found: Owners, number: int, args: argparse.Namespace) -> dict:
-    """The object of --json, without its rows."""
-    pages = found.pages
-    return {
-        "file": trace.name,
-        "look": number,
-        "seconds": pages.time / 1e9,
-        "reason": pages.reason,
-        "mark": pages.name or None,
-        **sums_of(pages),
-        "before": pages.before,
-        "after": pages.after,
-        "highest": pages.highest or None,
-        "threads": pages.threads or None,
-        "before_end": looks.before_end(trace, pages),
-        "not_read": found.unread,
-        **in_pools(trace, found),
-        "by": args.by,
-    }
-
-
 def title_of(facts: dict) -> str:
     why = f"mark {facts['mark']}" if facts["mark"] else facts["reason"]
     most = f", at most {human_bytes(facts['highest'])}" if facts["highest"] else ""
     return f"{facts['file']}: {human_bytes(facts['rss'])} resident{most} ({human_ns(facts['seconds'] * 1e9)}, {why})"
-
-
-def remarks_of(trace: Trace, view: View, facts: dict) -> list[str]:
-    """Sentences below the table."""
-    found, info = view.found, trace.info()
-    parts = [f"shared pages divided (PSS) {human_bytes(facts['pss'])}"]
-    parts += [f"swapped {human_bytes(facts['swap'])}"] if facts["swap"] else []
-    parts += [f"in huge pages {human_bytes(facts['huge'])}"] if facts["huge"] else []
-    texts = [f"{'; '.join(parts)}."]
-    if abs(facts["after"] - facts["before"]) > 0:
-        texts.append(
-            f"While the pages were read, the resident bytes went from {human_bytes(facts['before'])} to "
-            f"{human_bytes(facts['after'])}."
-        )
-    if found.reserved_huge:
-        texts.append(
-            f"Mappings of {human_bytes(found.reserved_huge)} have reserved huge pages, which do not count as resident."
-        )
-    if found.unread:
-        texts.append(f"The pages of mappings with {human_bytes(found.unread)} could not be read, only their sums.")
-    if facts["highest"] and facts["highest"] > 1.1 * max(facts["rss"], 1) and view.args.at == "peak":
-        texts.append("The highest value was between two looks; --pages=10ms looks more often.")
-    texts += looks.of_the_end(trace, found.pages) if view.args.at == "end" else []
-    texts += looks.of_growth(looks.of_trace(trace), facts["look"]) if view.args.at in ("peak", "end") else []
-    texts += [f"{remark}." for remark in runtimes.remarks(facts)]
-    if "attached" in info:
-        texts += looks.from_before(info)
-        texts += looks.of_older_mappings(sum(owned.resident for owned in view.older()))
-    whole = view.whole(FREE)[0] if view.knows_free(FREE) else 0
-    if whole and view.allocator and view.allocator.caveat:
-        texts.append(view.allocator.caveat)
-    if view.allocator and whole >= max(1 << 20, facts["rss"] // 20):
-        texts.append(f"What {view.allocator.name} offers for free memory (nothing of it was tried here):")
-        texts += [f"  {advice}" for advice in view.allocator.advice]
-    if view.whole(LUA)[0] >= max(1 << 20, facts["rss"] // 20):
-        texts.append("What LuaJIT offers (nothing of it was tried here):")
-        texts += [f"  {advice}" for advice in allocators.LUAJIT.advice]
-    return texts
-
-
-def in_pools(trace: Trace, found: Owners) -> dict:
-    """What is not seen of runtimes with pools of their own: the key of the object of --json. What such a runtime has mapped is
-    known by the objects of the stacks; calls of a runtime without libc are not seen, so that their memory is of unknown owner.
-    """
-
-    def size(runtime: runtimes.Runtime) -> int:
-        def is_its_own(stack: int) -> bool:
-            return runtimes.has_object(runtime, (frame.object for frame in trace.stack_frames(stack)))
-
-        mapped = {o.part.stack for o in found.parts if o.part.kind == OWN and o.part.stack}
-        its_own = {stack for stack in mapped if is_its_own(stack)}
-        pools = [o for o in found.parts if o.part.kind == OTHER or (o.part.kind == OWN and o.part.stack in its_own)]
-        return sum(owned.resident - owned.live for owned in pools)
-
-    return runtimes.facts_of(trace, "resident_at_most", size)
 
 
 def shown(rows: Iterable[dict]) -> list[dict]:
@@ -548,7 +232,11 @@ def run(args: argparse.Namespace) -> int:
     pages = every[number - 1]
     live = read_live(args, pages.time)
     found = owners.Finder(trace, pages, live).find()
-    view = View(trace, found, live, args)
-    facts = facts_of(trace, found, number, args)
-    write(args, facts, view.rows(), title_of(facts), remarks_of(trace, view, facts) if args.by == "kind" else [])
+    places = Places(trace, policy.of_arguments(args))
+    view = View(trace, found, live, places, places.listed_sites(args))
+    rows = {"kind": view.of_kinds, "mapping": view.of_mappings, "site": view.of_sites, "library": view.of_libraries}[
+        args.by
+    ]
+    facts = {**facts_of(trace, found, number), "by": args.by}
+    write(args, facts, rows(), title_of(facts), remarks_of(trace, view, facts, args.at) if args.by == "kind" else [])
     return source.verdict(NAME, trace)

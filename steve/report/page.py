@@ -17,7 +17,7 @@ from typing import Any
 
 from markupsafe import Markup
 
-from steve.commands.findings import FREE_HELP, FREE_RULE, FREE_TITLE
+from steve.analysis import looks
 from steve.system import samples
 from steve.system.errors import SteveError
 from steve.trace import runtimes
@@ -290,7 +290,7 @@ def environment() -> Any:
     return environment
 
 
-FREE_TEXTS = {"title": FREE_TITLE, "rule": FREE_RULE, "help": FREE_HELP}
+FREE_TEXTS = {"title": looks.FREE_TITLE, "rule": looks.FREE_RULE, "help": looks.FREE_HELP}
 
 
 def _render(data: TraceData, sites: int, comparison: Comparison | None, film: Filmstrip | None) -> str:

@@ -6,14 +6,17 @@ The values are known at the looks only. The page and `report --json` have the sa
 """
 from __future__ import annotations
 
-import argparse
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from steve.analysis import live_at, looks, owners as ownership
 from steve.analysis.owners import FREE, KINDS, LUA
+from steve.analysis.resident_rows import View, facts_of, remarks_of
 from steve.report.names import own_first
 from steve.terminal.progress import Progress
 from steve.terminal.units import human_bytes, human_ns
+from steve.trace import policy
+from steve.trace.places import Places
 
 if TYPE_CHECKING:
     from steve.analysis.blocks import Blocks
@@ -97,15 +100,11 @@ def name_of_site(chosen: Blocks, site: int) -> str:
 
 def owners(chosen: Blocks, look: PeakLook) -> OwnerTables:
     """The tables for the page."""
-    from steve.commands import resident as command
-
     trace = chosen.trace
     found = ownership.Finder(trace, look.pages, look.live).find()
-    args = argparse.Namespace(**{**vars(chosen.args), "at": "peak", "by": "kind", "csv": False, "json": False})
-    view = command.View(trace, found, look.live, args)
-    view.site = lambda site: name_of_site(chosen, site)
-    facts = command.facts_of(trace, found, look.number, args)
-    remarks = command.remarks_of(trace, view, facts)
+    view = View(trace, found, look.live, Places(trace, policy.of_arguments(chosen.args)), partial(name_of_site, chosen))
+    facts = facts_of(trace, found, look.number)
+    remarks = remarks_of(trace, view, facts, "peak")
     sites = sorted(view.of_sites(), key=lambda row: -row["bytes"])
     shown = [row for row in sites[:MOST_SITES] if row["bytes"]]
     why = f"mark {look.pages.name}" if look.pages.name else look.pages.reason
