@@ -15,6 +15,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, NamedTuple
 
+from steve.analysis import looks
 from steve.analysis.owners import FREE, KINDS, LIVE, LUA, OWN, STACKS, TITLES, Finder
 from steve.terminal.units import human_bytes, human_ns
 from steve.trace import page_runs
@@ -231,6 +232,10 @@ def of_look(
         )
     if found and found.changed:
         notes.append(f"What was resident changed by {human_bytes(found.changed)} while it was read.")
+    if found and looks.lacks_blocks(trace.info()):
+        notes.append(
+            "Blocks from before the attach are not known; where they are, memory is drawn as free in the allocator."
+        )
     maps = {}
     for color in colors:
         sites = places.sites.of(live.stack) if color == "site" else live.stack

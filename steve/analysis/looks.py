@@ -25,6 +25,7 @@ Tick = Callable[[int, int], None]
 WINDOWED = "the pages of the process are those of all blocks, not of those that --where, --from and --to choose"
 SAMPLED = "whose pages they are is known only if all blocks were recorded, and the trace is a sample"
 PIPED = "it takes a second reading of the trace, which came from a pipe"
+NO_BLOCKS = "blocks from before the attach are not known: ljtrace attach --existing-blocks"
 RESIDENT, RESIDENT_AT_END = "resident", "resident_at_end"
 AT_LOOK = "resident_at_look"  # the sum of the owners
 
@@ -240,7 +241,7 @@ def kept_free(chosen: Blocks) -> tuple[KeptFree | None, str]:
     if why := why_no_owners(chosen):
         return None, why
     if lacks_blocks(chosen.trace.info()):
-        return None, "blocks from before the attach are not known: ljtrace attach --existing-blocks"
+        return None, NO_BLOCKS
     with Progress(chosen.command, chosen.args.quiet) as progress:
         live = live_at.live_at(chosen.open_again(), looks[-1].time, progress)
     found = Finder(chosen.trace, looks[-1], live).find(by_block=False)
@@ -305,6 +306,9 @@ def measures(chosen: Blocks, asked: Container[str]) -> Measures:
         kinds = Finder(trace, pages, live).find(by_block=False).by_kind()
         values |= {name_of(kind): size for kind, size in kinds.items()}
         values[AT_LOOK] = resident_of(pages)
+        if lacks_blocks(trace.info()):
+            del values[name_of(FREE)]
+            why_not = NO_BLOCKS
     return Measures(values, why_not)
 
 

@@ -180,10 +180,14 @@ def resident_rows(first: Side, second: Side) -> list[dict]:
 
 
 def one_sided(first: Side, second: Side) -> str:
-    """A line if only one of the traces has what was resident; else ""."""
-    if bool(first.resident.values) == bool(second.resident.values):
-        return ""
-    return f"\nWhat was resident is not known of {unknown_in(first, second, looks.RESIDENT)}.\n"
+    """A line if only one of the traces has what was resident, or if that which is free is not known; else ""."""
+    if bool(first.resident.values) != bool(second.resident.values):
+        return f"\nWhat was resident is not known of {unknown_in(first, second, looks.RESIDENT)}.\n"
+    free = looks.name_of(owners.FREE)
+    sides = [side.resident.values for side in (first, second)]
+    if any(looks.AT_LOOK in values and free not in values for values in sides):
+        return f"\nHow much was free in the allocator is not known of {unknown_in(first, second, free)}.\n"
+    return ""
 
 
 def signed(measured: conditions.Measured) -> str:
@@ -332,7 +336,7 @@ def write(
     if args.markdown:
         with Output(args.output or "-") as out:
             out.write(markdown(title, found, rows, args.top))
-            out.write(markdown_resident(resident) if resident else remark)
+            out.write((markdown_resident(resident) if resident else "") + remark)
     elif found and args.json:
         with Output(args.output or "-") as out:
             out.write(
@@ -346,7 +350,7 @@ def write(
         plain = not sys.stdout.isatty() or args.output not in (None, "-")
         with Output(args.output or "-") as out:
             out.write(listing.text(title, rows, columns, args.top, plain, args.sort, UNCHANGED))
-            out.write(resident_text(resident, plain) if resident else remark)
+            out.write((resident_text(resident, plain) if resident else "") + remark)
             out.write(outcomes_text(found, columns, plain) if found else "")
     else:
         listing.write_ranked(args, title, rows, columns, UNCHANGED, rows.sample)

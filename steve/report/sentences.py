@@ -273,7 +273,7 @@ def _of_nothing(data: TraceData) -> Iterator[Sentence]:
 def _of_free(data: TraceData) -> Iterator[Sentence]:
     """What the allocators keep at the look with the most resident bytes and at the last one, if that is much at one of them."""
     resident = data.resident
-    if not resident or not resident["resident"]:
+    if not resident or not resident["resident"] or data.kept_free[0] is None:  # it is not known what is free
         return
     parts = dict(zip(resident["kinds"], (part[-1] for part in resident["parts"])))
     last = KeptFree(parts.get(FREE, 0) + parts.get(LUA, 0), 0, resident["resident"][-1])

@@ -33,6 +33,8 @@ def traces(trace: Callable[..., Path]) -> None:
     trace("stack main@a.c:1\ninfo recorder native\nN 4096 10 1\nend exit\n", "without.ljt")
     trace("stack main@a.c:1\nN 4096 10 1\nend exit\n", "valgrind.ljt")
     trace(script(20, 4).replace("info recorder native", "info recorder native\ninfo sample_mean 100"), "sample.ljt")
+    attached = "info recorder native\ninfo attached 4711"
+    trace(script(20, 4).replace("info recorder native", attached), "attached.ljt")
 
 
 @pytest.mark.parametrize(
@@ -78,6 +80,7 @@ def test_two_traces(traces: None, steve: Steve, condition: str, fails: bool) -> 
         (("check", "valgrind.ljt", "--fail-if=resident_free > 1"), "are Valgrind's"),
         (("check", "a.ljt", "--where=size > 1", "--fail-if=resident > 1"), "those of all blocks"),
         (("check", "sample.ljt", "--fail-if=resident_free > 1"), "a sample"),
+        (("check", "attached.ljt", "--fail-if=resident_free > 1"), "blocks from before the attach are not known"),
         (("diff", "a.ljt", "without.ljt", "--fail-if=resident > +1"), "not known of B: it was recorded without"),
         (("diff", "without.ljt", "a.ljt", "--fail-if=resident > +1"), "not known of A: it was recorded without"),
         (("diff", "without.ljt", "without.ljt", "--fail-if=resident > +1"), "of A and B"),
@@ -125,3 +128,14 @@ def test_folders_and_shards(traces: None, steve: Steve) -> None:
     assert steve("diff", "a", "b", "-q", f"--fail-if=resident = {60 * PAGE}").returncode == 1
     assert steve("diff", "a.ljt", "b.ljt", "-q", "-j2", f"--fail-if=resident_own = +{10 * PAGE}").returncode == 1
     assert steve("check", "b.ljt", "-q", "-j2", f"--fail-if=resident_own = {30 * PAGE}").returncode == 1
+
+
+def test_what_is_free_beside_unknown_blocks_is_not_known(traces: None, steve: Steve) -> None:
+    """Where the blocks from before an attach were not recorded."""
+    for form in ((), ("--markdown",)):
+        text = steve("diff", "a.ljt", "attached.ljt", *form).out
+        assert "not known of B: blocks from before the attach are not known" in text
+        assert "all of these" in text and "free in the allocator  " not in text
+        assert "not known" not in steve("diff", "a.ljt", "b.ljt", *form).out
+    assert "drawn as free" in steve("map", "attached.ljt", "--json").out
+    assert "drawn as free" not in steve("map", "a.ljt", "--json").out
