@@ -92,7 +92,7 @@ for i = 1, 12000 do
     if i % 4 == 0 then
         remember(i)
     end
-    for j = 1, 25 do
+    for j = 1, 10 do
         sum = sum + step(j)
     end
     pieces[i % 40] = "line " .. i

@@ -154,12 +154,22 @@ def _has_collected(collected: np.ndarray, first: int, thresholds: Mapping[str, f
 
 def _growth_in(rows: np.ndarray, at: np.ndarray, thresholds: Mapping[str, float]) -> np.ndarray:
     """By row, what grows between any two consecutive moments, which are numbers of parts of the run."""
-    alive, blocks = (np.cumsum(rows[name], axis=1)[:, at] for name in ("bytes", "blocks"))
+    course = np.cumsum(rows["bytes"], axis=1)
+    alive, blocks = course[:, at], np.cumsum(rows["blocks"], axis=1)[:, at]
     grown, least = alive[:, -1] - alive[:, 0], np.diff(alive, axis=1).min(axis=1)
     steady = (least > 0) & (4 * (len(at) - 1) * least >= grown)
+    steady &= (rows["managed"] == 0) | _is_held(course, at, grown)
     mask = steady & (grown >= thresholds["growth"]) & (4 * grown >= alive[:, -1])
     more = np.maximum(blocks[:, -1] - blocks[:, 0], 0)
     return _found(rows, mask, np.column_stack([more, grown, rows["made"][:, ACCESSES].astype("i8")]))
+
+
+def _is_held(course: np.ndarray, at: np.ndarray, grown: np.ndarray) -> np.ndarray:
+    """By row, does at least half of the growth remain when the garbage collector has run? Where a heap grows, the collector waits
+    longer each time, so that garbage grows with it; but the least that is alive between two moments does not.
+    course: what is alive at the beginning of each part."""
+    least = np.minimum.reduceat(course[:, : at[-1]], at[:-1], axis=1)
+    return (np.diff(least, axis=1).min(axis=1) > 0) & (2 * (least[:, -1] - least[:, 0]) >= grown)
 
 
 def temporary_line(rows: np.ndarray, run: Run, thresholds: Mapping[str, float]) -> Judgement:

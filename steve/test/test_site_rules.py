@@ -137,6 +137,19 @@ def test_growth_of_objects_needs_rounds_of_the_collector() -> None:
     assert site_rules.growth(level, run_of(collected=once), DEFAULTS).not_judged == "", "it does not grow"
 
 
+def test_garbage_that_grows_with_the_heap_is_not_what_grows() -> None:
+    """There is more of it each time before the collector runs, and little afterwards; blocks of malloc would be a leak."""
+    alive = [5000] * len(STEADY)
+    for number, moment in enumerate(next(site_rules._stretches(np.full(len(STEADY) - 1, 100), 5))):
+        alive[moment] = 5000 + 30_000 * number
+    assert site_rules.growth(rows_of(alive, managed=100), run_of(), DEFAULTS).found["size"] == 0
+    assert site_rules.growth(rows_of(alive), run_of(), DEFAULTS).found["size"] == 150_000
+    beside = [garbage + held for garbage, held in zip(alive, STEADY)]
+    assert site_rules.growth(rows_of(beside, managed=100), run_of(), DEFAULTS).found["size"] == 0, "mostly garbage"
+    kept = [garbage + 4 * held for garbage, held in zip(alive, STEADY)]
+    assert site_rules.growth(rows_of(kept, managed=100), run_of(), DEFAULTS).found["size"] > 500_000
+
+
 def test_growth_needs_parts() -> None:
     short = run_of(before_frees=8, width=1)
     found, not_judged = site_rules.growth(rows_of(STEADY), short, DEFAULTS)
