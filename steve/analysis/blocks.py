@@ -7,6 +7,7 @@ trace is read twice.
 SPDX-License-Identifier: GPL-2.0-or-later
 """
 import argparse
+import copy
 from functools import partial
 from typing import (
     TYPE_CHECKING,
@@ -30,7 +31,7 @@ from steve.system.messages import note
 from steve.analysis.lives import LifeAnalysis, LifeResult
 from steve.analysis.folds import Passed, Sums, Table
 from steve.analysis.totals import reserve_remark, time_unit
-from steve.parallel.window import Window, located
+from steve.parallel.window import Until, Window, located
 from steve.parallel.processes import Pool
 from steve.parallel.rounds import Only, Rounds, analyse_whole, requests_workers
 from steve.trace.places import Places
@@ -128,6 +129,16 @@ class Blocks:
         self._searched = False
         self._read: Optional[Read] = None
         self._divided = getattr(args, "divided", False)  # can the analyses of the command be made of shards?
+        self._after: Optional[str] = None  # of until()
+
+    def until(self, mark: Optional[str], after: Optional[str] = None) -> "Blocks":
+        """The blocks made since the beginning of the trace, as if it ended at a mark; None: at its end. after: that mark is the
+        next one after the first mark of this name."""
+        other = copy.copy(self)
+        other.args = argparse.Namespace(**{**vars(self.args), "begin": None, "end": mark})
+        other.errors, other._after = False, after if mark is not None else None
+        other._selection, other._span, other._searched = None, None, False
+        return other
 
     def open_again(self, freed: bool = False, snapshots: bool = False) -> "Trace":
         """The trace from its beginning. freed: with accesses to freed memory; snapshots: with snapshots."""
@@ -188,6 +199,8 @@ class Blocks:
 
     def window(self) -> Optional[Window]:
         """A new window between the marks; None if no marks are given."""
+        if self._after is not None:
+            return Until(self._after, self.args.end)
         wanted = self.args.begin is not None or self.args.end is not None
         return Window(self.args.begin, self.args.end) if wanted else None
 
@@ -262,7 +275,7 @@ class Blocks:
 
     def _in_shards(self) -> bool:
         """Are shards requested and possible? With marks, the shards that contain these are first found."""
-        if not requests_workers(self.args) or not self._given.has_shards():
+        if self._after is not None or not requests_workers(self.args) or not self._given.has_shards():
             return False
         if self.window() is None:
             return True

@@ -38,6 +38,7 @@ MEASURES = {
     "accesses": "accesses",
 }
 SITE = "site."
+NET_GROWTH = "net_growth"
 COUNTS: dict[str, tuple[str, Callable[[Differences], np.ndarray]]] = {
     "sites.new": ("sites that allocate in B and not in A", lambda rows: _only_in_b(rows, "blocks")),
     "sites.new_leaks": (
@@ -72,6 +73,7 @@ ONE = Vocabulary(
     "check",
     MEASURES,
     {
+        NET_GROWTH: "bytes live at --to (without it, at the end) minus those live at --from (without it, 0)",
         "lost_bytes": "bytes of C blocks to which no pointer leads at the end (recorded under Valgrind)",
         "lost_blocks": "such blocks",
         "errors": "accesses and frees that are errors of the program, as in `steve findings`",
@@ -84,6 +86,8 @@ ONE = Vocabulary(
     False,
 )
 NAMES = TWO.names
+# those that are about what lives at the end of what is read
+AT_END = {"live_at_end", f"{SITE}live_at_end", "sites.live_at_end", "sites.new_leaks", NET_GROWTH}
 AND = re.compile(r"\s+and\s+")
 TEST = re.compile(
     r"\s*(?P<name>[A-Za-z_][\w.]*)\s*(?P<relation>==|!=|<=|>=|[=<>])\s*"
@@ -144,14 +148,18 @@ class Test(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """What became of a condition. name: of its first test; measured: of that; None if it is a test of each site. causes: the
+    """What became of a condition. names: of its tests; name: of the first one; measured: of that; None if it is a test of each site. causes: the
     rows that made it hold, the most important ones first."""
 
     condition: str
-    name: str
+    names: tuple[str, ...]
     failed: bool
     measured: Measured | None
     causes: Differences
+
+    @property
+    def name(self) -> str:
+        return self.names[0]
 
 
 class Condition:
@@ -203,17 +211,17 @@ class Condition:
     def outcome(self, totals: dict[str, Measured], rows: Differences, most: int | None = None) -> Outcome:
         """Decide. totals: the measures of the whole traces, by name; rows: of all sites; most: so many causes are in order;
         None: all."""
-        first = self.tests[0]
+        first, names = self.tests[0], tuple(test.name for test in self.tests)
         if self.is_of_sites:
             mask = rows.column("blocks_a") >= 0
             for test in self.tests:
                 mask &= test.of_sites(rows)
-            return Outcome(self.text, first.name, bool(mask.any()), None, self._ranked(rows.where(mask), most))
+            return Outcome(self.text, names, bool(mask.any()), None, self._ranked(rows.where(mask), most))
         measured = {test.name: self._measured(test.name, totals, rows) for test in self.tests}
         failed = all(test.holds(measured[test.name]) for test in self.tests)
         has_rows = failed and first.name not in self.vocabulary.whole
         causes = rows if has_rows else rows.where(rows.column("blocks_a") < 0)
-        return Outcome(self.text, first.name, failed, measured[first.name], self._ranked(causes, most))
+        return Outcome(self.text, names, failed, measured[first.name], self._ranked(causes, most))
 
     def _measured(self, name: str, totals: dict[str, Measured], rows: Differences) -> Measured:
         if name not in self.vocabulary.counts:
@@ -244,12 +252,13 @@ def explained(vocabulary: Vocabulary = TWO) -> str:
     value = """\
 VALUE is a number with unit k M G Ki Mi Gi, which is compared with what B has. With a sign or with % it is compared with
 the change from A to B: +64Ki, +5%, -100. 'and' joins tests: 'site.peak_live > +10% and site.peak_live > +64Ki' holds
-for one site that passes both. A site is a row of the table, so --by line makes it a line.
+for one site that passes both. A site is a row of the table, so --by line makes it a line. A condition on what was not
+recorded cannot be judged: exit status 2. Nor can any if a mark of --from or --to is missing.
 """
     alone = """\
 VALUE is a number with unit k M G Ki Mi Gi. 'and' joins tests: 'site.live_at_end > 1M and site.blocks > 100' holds for
 one site that passes both. With --by line, a site is a line. A condition on what was not recorded cannot be judged: exit
-status 2.
+status 2. Nor can any if a mark of --from or --to is missing.
 """
     return f"""\
 --fail-if 'NAME RELATION VALUE', repeatable: exit with status 1 if this holds; RELATION is one of = != < <= > >=.

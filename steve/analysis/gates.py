@@ -7,19 +7,24 @@ SPDX-License-Identifier: GPL-2.0-or-later
 """
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
-from steve.analysis import differences, looks
-from steve.analysis.conditions import MEASURES, ONE, Condition, Measured, Outcome
+from steve.analysis import closed, differences, looks
+from steve.analysis.conditions import MEASURES, NET_GROWTH, ONE, Condition, Measured, Outcome
 from steve.analysis.differences import Differences
 from steve.analysis.lost import Reached, is_leak, searched
-from steve.system.errors import UsageError
+from steve.system.errors import MarkError, UsageError
 from steve.trace import missing, rollups
 from steve.trace.matched import Matched
 
 if TYPE_CHECKING:
+    import numpy as np
+
     from steve.analysis.blocks import Blocks
+    from steve.analysis.folds import Table
 
 LOST = ("lost_bytes", "lost_blocks")
 ERRORS = "errors"
@@ -29,19 +34,24 @@ SEE = {**dict.fromkeys(LOST, "steve leaks"), ERRORS: "steve findings", **dict.fr
 
 class Judged(NamedTuple):
     """The outcomes of conditions. rows: all sites, of which an outcome has some; its columns are those of Differences that
-    end with _b."""
+    end with _b. remark: what is to be said beside the outcomes; "" if nothing is."""
 
     outcomes: list[Outcome]
     rows: Differences
+    remark: str
 
 
 def judged(chosen: Blocks, wanted: list[Condition], most: int | None) -> Judged:
     """Measure a trace and judge the conditions. chosen: of a Blocks that collects errors of the program. most: so many sites
     of each that holds; None: all. UsageError if the trace does not have what one is about."""
     names = Matched(chosen.args.by)
-    rows = _rows(chosen, names)
+    found, by_heap = _measured(chosen, names)
+    rows = Differences(names, _nothing(found), found)
+    lua_is_closed = closed.is_closed(chosen, by_heap)
     measured = {name: rows.column(f"{column}_b").sum() for name, column in MEASURES.items()}
     asked = {test.name for condition in wanted for test in condition.tests}
+    grown = _growth(chosen) if NET_GROWTH in asked else rows
+    measured[NET_GROWTH] = grown.column("live_bytes_change").sum()
     measured |= _others(chosen, asked)
     resident = looks.measures(chosen, asked)
     measured |= {name: resident.values.get(name) for name in asked & looks.NAMES.keys()}
@@ -52,7 +62,7 @@ def judged(chosen: Blocks, wanted: list[Condition], most: int | None) -> Judged:
         if lacking:
             raise UsageError(f"--fail-if '{condition.text}': cannot be judged: {_why(lacking, resident.why_not)}")
     totals = {name: Measured(0, int(value)) for name, value in measured.items() if value is not None}
-    outcomes = [condition.outcome(totals, rows, most) for condition in wanted]
+    outcomes = [_with_growth(condition.outcome(totals, rows, most), grown, most) for condition in wanted]
     for condition, outcome in zip(wanted, outcomes):
         if (
             not outcome.failed
@@ -62,7 +72,19 @@ def judged(chosen: Blocks, wanted: list[Condition], most: int | None) -> Judged:
             raise UsageError(
                 f"--fail-if '{condition.text}': cannot be judged: accesses were not recorded, so only wrong frees were seen"
             )
-    return Judged(outcomes, rows)
+    return Judged(outcomes, rows, closed.remark(outcomes) if lua_is_closed else "")
+
+
+@contextmanager
+def mark_is_needed(wanted: list[Condition]) -> Iterator[None]:
+    """A missing mark of --from or --to leaves conditions undecided: UsageError, whose exit status is not that of a condition that
+    holds."""
+    try:
+        yield
+    except MarkError as error:
+        if not wanted:
+            raise
+        raise UsageError(f"--fail-if '{wanted[0].text}': cannot be judged: {error}") from None
 
 
 def conditions_of(texts: list[str]) -> list[Condition]:
@@ -81,16 +103,35 @@ def _why(name: str, not_resident: str) -> str:
     return f"{name} was not recorded"
 
 
-def _rows(chosen: Blocks, names: Matched) -> Differences:
-    """The measures of all sites."""
-    import numpy as np
-
-    (sums,) = chosen.sum_by(rollups.key_of(chosen.args.by), columns=differences.SUMS)
+def _measured(chosen: Blocks, names: Matched) -> tuple[differences.Measured, np.ndarray | Table]:
+    """The measures of all sites, and the sums by heap."""
+    sums, by_heap = chosen.sum_by(rollups.key_of(chosen.args.by), closed.KEY, columns=differences.SUMS)
     rollup = rollups.of_arguments(chosen.args, chosen.places)
     accesses = not missing.not_recorded(chosen.trace)
-    found = differences.measured(sums, rollup, names, accesses, chosen.sample)
-    nothing = differences.Measured(np.zeros(0, found.nodes.dtype), found.rows[:0], accesses, found.sample)
-    return Differences(names, nothing, found)
+    return differences.measured(sums, rollup, names, accesses, chosen.sample), by_heap
+
+
+def _nothing(like: differences.Measured) -> differences.Measured:
+    """Measures of no site, with the columns of others."""
+    import numpy as np
+
+    return like._replace(nodes=np.zeros(0, like.nodes.dtype), rows=like.rows[:0])
+
+
+def _growth(chosen: Blocks) -> Differences:
+    """What lived at --from, as A, and what lives at --to, as B, also of blocks that were made before --from."""
+    names, args = Matched(chosen.args.by), chosen.args
+    second, _ = _measured(chosen.until(args.end, args.begin), names)
+    first = _nothing(second) if args.begin is None else _measured(chosen.until(args.begin), names)[0]
+    return Differences(names, first, second)
+
+
+def _with_growth(outcome: Outcome, grown: Differences, most: int | None) -> Outcome:
+    """An outcome of NET_GROWTH has the sites that grew. grown: of _growth()."""
+    if not outcome.failed or outcome.name != NET_GROWTH:
+        return outcome
+    risen = grown.where(grown.column("live_bytes_change") > 0)
+    return outcome._replace(causes=risen.ranked("live_bytes_change", most))
 
 
 def _others(chosen: Blocks, asked: set[str]) -> dict[str, int | None]:

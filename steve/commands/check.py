@@ -43,6 +43,13 @@ CAUSES = (
     Column("accesses", "accesses", ""),
     Column("place", "where", "", True),
 )
+# those of net_growth
+GROWN = (
+    Column("live_bytes_from", "at --from", ""),
+    Column("live_bytes_to", "at --to", ""),
+    Column(conditions.NET_GROWTH, "growth", ""),
+    Column("place", "where", "", True),
+)
 EXAMPLES = f"""\
 Exit status 0 if all rules hold, 1 if not. Accesses that begin inside a block and end beyond it are counted
 (crossing), but they are errors of the program, not of the trace. --json prints an object: file, events,
@@ -72,6 +79,7 @@ run.
 
 examples:
   steve check app.ljt --fail-if 'lost_bytes > 0' --fail-if 'peak_live > 50M'
+  steve check lua.ljt --from half --to end --fail-if 'net_growth > 16k'
   steve check ljtrace.out.77.ljt && echo sound
   steve check -j 4 ljtrace.out.77.ljt
   steve check ljtrace.out.77.ljt --where 'heap = "lua"' --from loaded
@@ -134,12 +142,15 @@ def outcome_object(outcome: Outcome) -> dict:
         "condition": outcome.condition,
         "failed": outcome.failed,
         "found": outcome.measured and outcome.measured.b,
-        "causes": [cause(row) for row in outcome.causes[:]],
+        "causes": [cause(row, outcome) for row in outcome.causes[:]],
     }
 
 
-def cause(row: dict) -> dict:
+def cause(row: dict, outcome: Outcome) -> dict:
     """A site because of which a condition holds."""
+    if outcome.name == conditions.NET_GROWTH:
+        values = (row["live_bytes_a"], row["live_bytes_b"], row["live_bytes_change"], row["place"])
+        return dict(zip((column.key for column in GROWN), values))
     return {**{column.key: row[f"{column.key}_b"] for column in CAUSES[:-1]}, "place": row["place"]}
 
 
@@ -152,9 +163,10 @@ def outcomes_text(outcomes: list[Outcome]) -> str:
         verdict = "FAILED" if outcome.failed else "passed"
         parts.append(f"{verdict}: {outcome.condition}: {found}{f', see {see}' if see else ''}\n")
         if len(outcome.causes):
-            rows = [cause(row) for row in outcome.causes[:MOST_CAUSES]]
+            rows = [cause(row, outcome) for row in outcome.causes[:MOST_CAUSES]]
             rest = len(outcome.causes) - len(rows)
-            parts.append(listing.text("because of", rows, CAUSES, None, True))
+            columns = GROWN if outcome.name == conditions.NET_GROWTH else CAUSES
+            parts.append(listing.text("because of", rows, columns, None, True))
             parts.append(f"and {rest:,} more\n" if rest else "")
     return "\n" + "".join(parts)
 
@@ -163,9 +175,13 @@ def run(args: argparse.Namespace) -> int:
     wanted = gates.conditions_of(args.fail_if)
     files, reports, parts, failed = several.Files(NAME, args, again=bool(wanted), errors=bool(wanted)), [], [], []
     for chosen in files:
-        report = checked(chosen)
+        with gates.mark_is_needed(wanted):
+            report = checked(chosen)
         most = None if args.json or args.csv else MOST_CAUSES
-        outcomes = gates.judged(chosen, wanted, most).outcomes if wanted else []
+        judged = gates.judged(chosen, wanted, most) if wanted else None
+        outcomes = judged.outcomes if judged else []
+        if judged and judged.remark:
+            complain(NAME, f"{chosen.trace.name}: {judged.remark}")
         here = [outcome.condition for outcome in outcomes if outcome.failed]
         if wanted:
             report = {**report, "failed": bool(here), "conditions": [outcome_object(outcome) for outcome in outcomes]}

@@ -12,7 +12,7 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from steve.analysis import blocks, conditions, differences, looks, owners, several
+from steve.analysis import blocks, closed, conditions, differences, gates, looks, owners, several
 from steve.analysis.conditions import Condition, Outcome
 from steve.analysis.differences import MEASURES
 from steve.system.errors import UsageError
@@ -109,19 +109,22 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 class Side(NamedTuple):
-    """What is measured of one side: the rows, and what was resident."""
+    """What is measured of one side: the rows, and what was resident; the names of the traces at whose end nothing of Lua lives
+    because its states were closed."""
 
     of_sites: Measured
     resident: looks.Measures
+    closed: tuple[str, ...]
 
 
 def measured(chosen: blocks.Blocks, names: Matched) -> Side:
     """The measures of one trace. names: of the rows of both."""
     by = chosen.args.by
-    (sums,) = chosen.sum_by(rollups.key_of(by), columns=differences.SUMS)
+    sums, by_heap = chosen.sum_by(rollups.key_of(by), closed.KEY, columns=differences.SUMS)
     rollup = rollups.of_arguments(chosen.args, chosen.places)
     found = differences.measured(sums, rollup, names, not missing.not_recorded(chosen.trace), chosen.sample)
-    return Side(found, looks.measures(chosen, looks.NAMES))
+    is_closed = closed.is_closed(chosen, by_heap)
+    return Side(found, looks.measures(chosen, looks.NAMES), (chosen.trace.name,) if is_closed else ())
 
 
 def outcomes(wanted: list[Condition], first: Side, second: Side, rows: Differences, most: int | None) -> list[Outcome]:
@@ -306,7 +309,8 @@ def measured_side(files: several.Files, names: Matched) -> Side:
     parts = [measured(chosen, own) for chosen in files]
     of_sites = [part.of_sites for part in parts]
     nodes = names.add_joined(own, np.concatenate([part.nodes for part in of_sites]))
-    return Side(differences.added(of_sites, nodes), looks.sum_of([part.resident for part in parts]))
+    names_of_closed = tuple(name for part in parts for name in part.closed)
+    return Side(differences.added(of_sites, nodes), looks.sum_of([part.resident for part in parts]), names_of_closed)
 
 
 def measured_first(args: argparse.Namespace, names: Matched) -> tuple[str, Side, int]:
@@ -362,9 +366,10 @@ def run(args: argparse.Namespace) -> int:
 
     listing.check(args, COLUMNS)
     wanted, names = [Condition(text) for text in args.fail_if], Matched(args.by)
-    name, first, status = measured_first(args, names)
-    files = side_of(args, args.second)
-    second = measured_side(files, names)
+    with gates.mark_is_needed(wanted):
+        name, first, status = measured_first(args, names)
+        files = side_of(args, args.second)
+        second = measured_side(files, names)
     title = ", ".join(change_text(first, second, key) for key in differences.KEYS)
     if os.path.isdir(args.first) and len(files) == 1:
         title += f" ({several.PEAKS})"
@@ -381,6 +386,9 @@ def run(args: argparse.Namespace) -> int:
         one_sided(first, second),
     )
     failed = [outcome.condition for outcome in found if outcome.failed]
+    said = closed.remark(found)
+    for trace in second.closed if said else ():
+        complain(NAME, f"{trace}: {said}")
     if failed:
         complain(NAME, f"{len(failed)} of {len(found)} conditions failed: {'; '.join(failed)}")
     return max(status, files.verdict(), bool(failed))

@@ -9,7 +9,7 @@ SPDX-License-Identifier: GPL-2.0-or-later
 """
 from typing import TYPE_CHECKING, Any, Dict, List, NamedTuple, Optional, Tuple
 
-from steve.system.errors import SteveError
+from steve.system.errors import MarkError
 
 if TYPE_CHECKING:
     from steve.system.errors import TraceError
@@ -41,13 +41,24 @@ class Window:
         return self.now
 
     def verify(self, name: str) -> None:
-        """To be called after the trace was read. SteveError if a mark of the window did not occur."""
+        """To be called after the trace was read. MarkError if a mark of the window did not occur."""
         missing = self.first if self.now == "before" else self.last if self.now == "within" else None
         if missing is None:
             return
         known = ", ".join(f"'{mark}'" for mark in list(self.seen)[:SHOWN]) or "none"
         after = f" after '{self.first}'" if self.first is not None and self.now == "within" else ""
-        raise SteveError(f"{name}: no mark '{missing}'{after}; marks in the trace: {known}")
+        raise MarkError(f"{name}: no mark '{missing}'{after}; marks in the trace: {known}")
+
+
+class Until(Window):
+    """The part of a trace from its beginning to the next mark `end` after the first mark `begin`."""
+
+    def begin(self) -> str:
+        super().begin()
+        return "within"
+
+    def state(self, mark: str) -> str:
+        return "after" if super().state(mark) == "after" else "within"
 
 
 class Cut(NamedTuple):
@@ -139,7 +150,7 @@ class Search:
 
 
 def search(rounds: "Rounds", begin: Optional[str], end: Optional[str]) -> Optional[Span]:
-    """Where a window lies in a trace. SteveError if a mark does not occur. None: the trace is damaged before the first
+    """Where a window lies in a trace. MarkError if a mark does not occur. None: the trace is damaged before the first
     mark, and one reader has to read it and report that."""
     result = Search(begin, end)
     for i, found in enumerate(rounds.each(find, begin, end)):

@@ -30,6 +30,10 @@ class UsageError(SteveError):
     status = 2
 
 
+class MarkError(SteveError):
+    """The trace does not have a mark that --from or --to names."""
+
+
 class WriteError(SteveError):
     """A kernel could not write to its file descriptor. steve.system.output adds the name of the file."""
 

@@ -128,3 +128,83 @@ def test_a_damaged_trace_fails_whatever_the_conditions(checked: Callable, tmp_pa
     path = tmp_path / "t.ljt"
     path.write_bytes(path.read_bytes()[:-30])
     assert checked("peak_live > 50M").returncode == 1
+
+
+# a full cache, all of which is replaced between the marks, and at the end of which its state is closed; `end` is also the name of
+# an earlier mark
+CACHE = """\
+stack main@main.lua:5 fill@cache.lua:1
+heap 0x99 lua
+N 0x1000 1000 1 1
+mark end
+N 0x2000 500 1 1
+mark half
+F 0x1000 1 1
+N 0x3000 1000 1 1
+N 0x4000 {bytes} 1 1
+F 0x2000 1 1
+mark end
+{closes}end exit
+"""
+CLOSES = "F 0x3000 1 1\nF 0x4000 1 1\n"
+MARKS = ("--from", "half", "--to", "end")
+
+
+@pytest.mark.parametrize("options", [(), ("-j", "2"), ("--where", 'heap = "lua"'), ("--by", "line")], ids=str)
+def test_net_growth(options: tuple, steve: Any, trace: Callable) -> None:
+    trace(CACHE.format(bytes=500, closes=CLOSES), "cache.ljt")
+    trace(CACHE.format(bytes=700, closes=CLOSES), "grows.ljt")
+    assert (
+        "passed: net_growth > 0: 0\n" in steve("check", "cache.ljt", *MARKS, *options, "--fail-if=net_growth > 0").out
+    )
+    assert steve("check", "cache.ljt", *MARKS, *options, "--fail-if=live_at_end > 1k").returncode == 1
+    done = steve("check", "-q", "grows.ljt", *MARKS, *options, "--fail-if=net_growth > 199", "--json")
+    (found,) = json.loads(done.out)["conditions"]
+    (cause,) = found["causes"]
+    place = cause.pop("place")
+    assert done.returncode == 1 and found["found"] == 200 and "cache.lua:1" in place
+    assert cause == {"live_bytes_from": 1500, "live_bytes_to": 1700, "net_growth": 200}
+    text = steve("check", "grows.ljt", *MARKS, *options, "--fail-if=net_growth > 199").out
+    assert re.search(r"at --from +at --to +growth +where\n.*\n +1,500 +1,700 +200 +", text)
+
+
+def test_net_growth_with_one_mark_or_none(steve: Any, trace: Callable) -> None:
+    trace(CACHE.format(bytes=700, closes=""))
+    wanted = {(): 1700, ("--from", "half"): 200, ("--to", "half"): 1500, ("--to", "end"): 1000}
+    for marks, found in wanted.items():
+        out = steve("check", "t.ljt", *marks, "--fail-if=net_growth < 0").out
+        assert f"passed: net_growth < 0: {found:,}\n" in out
+
+
+@pytest.mark.parametrize("command", ["check", "diff"])
+def test_a_missing_mark_is_no_verdict(command: str, steve: Any, trace: Callable) -> None:
+    trace(CACHE.format(bytes=500, closes=CLOSES))
+    files = ["t.ljt"] * (2 if command == "diff" else 1)
+    done = steve(command, *files, "--to", "no", "--fail-if=live_at_end > 1M")
+    assert done.returncode == 2 and "--fail-if 'live_at_end > 1M': cannot be judged: t.ljt: no mark 'no'" in done.err
+    assert steve(command, *files, "--to", "no").returncode == 1, "nothing was to be judged"
+
+
+@pytest.mark.parametrize(
+    "condition, closes, marks, says",
+    [
+        ("live_at_end > 1M", CLOSES, (), True),
+        ("site.live_at_end > 1M", CLOSES, (), True),
+        ("peak_live > 1M and live_at_end > 1M", CLOSES, (), True),
+        ("peak_live > 1M", CLOSES, (), False),
+        ("live_at_end < 1M", CLOSES, (), False),  # it holds
+        ("live_at_end > 1M", "", (), False),
+        ("live_at_end > 1M", CLOSES, ("--to", "half"), False),
+        ("live_at_end > 1M", CLOSES, ("--where", 'heap != "lua"'), False),
+        ("net_growth > 1M", CLOSES, ("--from", "half"), True),
+    ],
+)
+def test_closed_states(condition: str, closes: str, marks: tuple, says: bool, steve: Any, trace: Callable) -> None:
+    """Of what LuaJIT frees when a state is closed, nothing is left at the end, whatever the program kept."""
+    trace(CACHE.format(bytes=500, closes=closes))
+    done = steve("check", "-q", "t.ljt", *marks, "--fail-if", condition)
+    assert ("t.ljt: nothing of Lua lives at the end of the trace, because its states were closed" in done.err) is says
+    assert done.returncode == int("<" in condition)
+    if "net_growth" not in condition:
+        done = steve("diff", "-q", "t.ljt", "t.ljt", *marks, "--fail-if", condition)
+        assert done.err.count("t.ljt: nothing of Lua lives at the end") == int(says)
