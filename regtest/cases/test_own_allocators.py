@@ -343,10 +343,13 @@ def test_a_sample_with_blocks_that_are_all_chosen(tmp_path: Path) -> None:
 # -- programs that run --
 
 
-def attached(program: list[object], path: Path, *options: str) -> tuple[Trace, Done]:
-    """Record a program during one of three calls of `work`."""
+def attached(
+    program: list[object], path: Path, *options: str, until: bytes = b"recording process"
+) -> tuple[Trace, Done]:
+    """Record a program during one of three calls of `work`. until: what the recorder has written when the second begins."""
     pipes = {name: subprocess.PIPE for name in ("stdin", "stdout", "stderr")}
-    with started(program, **pipes) as process:  # type: ignore[arg-type]
+    messages = path.with_suffix(".err")
+    with started(program, **pipes) as process, messages.open("wb") as err:  # type: ignore[arg-type]
 
         def work() -> None:
             assert process.stdin and process.stdout
@@ -355,18 +358,15 @@ def attached(program: list[object], path: Path, *options: str) -> tuple[Trace, D
             assert process.stdout.read(1) == b"x"
 
         work()
-        with started(["ljtrace", "attach", f"--out={path}", *options, process.pid], stderr=subprocess.PIPE) as recorder:
-            wait_for(
-                lambda: path.exists() and b"recording process" in recorder.stderr.readline(), "the recording begins"
-            )
+        with started(["ljtrace", "attach", f"--out={path}", *options, process.pid], stderr=err) as recorder:
+            wait_for(lambda: until in messages.read_bytes(), "the recording begins")
             work()
             good(["ljtrace", "detach", process.pid])
-            complaint = recorder.communicate(timeout=SECONDS)[1]
-            assert recorder.returncode == 0
+            assert recorder.wait(timeout=SECONDS) == 0
         work()
-        out, err = process.communicate(timeout=SECONDS)
-        assert (process.returncode, out, err) == (7, b"", b"")
-    return Trace(path, Done(0, b"", complaint)).check(), Done(process.returncode, out, err)
+        out, complaint = process.communicate(timeout=SECONDS)
+        assert (process.returncode, out, complaint) == (7, b"", b"")
+    return Trace(path, Done(0, b"", messages.read_bytes())).check(), Done(process.returncode, out, complaint)
 
 
 @pytest.mark.parametrize("shared", ["-rdynamic", HIDDEN], ids=["exported", "hidden"])
@@ -384,6 +384,65 @@ def test_attach_to_a_program_with_several_threads(tmp_path: Path) -> None:
         return
     why = " of the program is not recorded, and so the other functions of this allocator are not: another thread may be"
     assert trace.run.complaint.count(why) == 1 and why in said(trace) and not events(trace)
+
+
+# an allocator that is linked as a library, in a process with two threads
+SHARED_LIVE = """
+#include <pthread.h>
+#include <stdlib.h>
+#include <unistd.h>
+#include <jemalloc/jemalloc.h>
+static void *volatile passed;
+static void work(void)
+{
+    for (int i = 0; i < 100; i++) {
+        free(passed = malloc(1001));
+        free(passed = calloc(1, 1003));
+        passed = realloc(passed = malloc(1007), 3005);
+        free(passed);
+    }
+#ifdef NAMED
+    dallocx(mallocx(5003, 0), 0);
+#endif
+}
+static void *rest(void *any)
+{
+    pause();
+    return any;
+}
+int main(void)
+{
+    pthread_t t;
+    char c;
+    pthread_create(&t, NULL, rest, NULL);
+    while (read(0, &c, 1) == 1) {
+        work();
+        if (write(1, &c, 1) != 1)
+            return 1;
+    }
+    return 7;
+}
+"""
+
+
+@pytest.mark.parametrize("named", [False, True], ids=["standard", "named"])
+def test_attach_to_threads_with_an_allocator_in_a_library(named: bool, tmp_path: Path) -> None:
+    """jemalloc's functions cannot be patched then, but calls of malloc and free need no patch. What is lacking is said at once."""
+    (tmp_path / "p.c").write_text(SHARED_LIVE)
+    program = built(tmp_path, *(["-DNAMED"] if named else []), "-ljemalloc", source=tmp_path / "p.c")
+    trace, _ = attached([program], tmp_path / "t.ljt", until=b"libjemalloc.so.2")
+    found = events(trace, {"1001", "1003", "1007", "3005", "5003"})
+    assert found == {
+        **{(kind, size): 100 for kind in ("new", "free") for size in ("1001", "1003")},
+        ("new", "1007"): 100,
+        ("resize", "3005"): 100,
+        ("free", "3005"): 100,
+    }
+    assert json.loads(steve("summary", "--json", trace.path).text)["blocks"]["live_at_end"] == 0
+    (line,) = [line for line in trace.run.complaint.splitlines() if "libjemalloc.so.2" in line]
+    assert "calls of malloc, free and their relatives by other objects are recorded, but not those within it" in line
+    assert "nor its functions of other names, such as mallocx" in line and line.removeprefix("ljtrace: ") in said(trace)
+    assert ("(no object that is loaded needs them)" in line) is not named
 
 
 def test_rust(tmp_path: Path) -> None:

@@ -407,6 +407,58 @@ static void report(const struct found *f, const struct link_map *object, const c
     native_problem(text);
 }
 
+/* Does interposition reach the calls of malloc and free that other objects make? */
+static bool is_interposed(const struct search *search)
+{
+    void *function = host_symbol(search->object, "free");
+    return function && function == native_next("free");
+}
+
+/* Is the function, which has no name of C or C++, exported? */
+static bool is_own_function(const struct found *f)
+{
+    return f->does->kind == ALLOC_OF_ALLOCATORS && !f->heap && !f->is_of_file;
+}
+
+/* Has the object such a function that makes blocks? NULL = it has none. */
+static const struct found *own_function(void)
+{
+    for (uint32_t i = 0; i < s_found_count; i++)
+        if (is_own_function(&s_found[i]) && s_found[i].does->action < ALLOC_RESIZE)
+            return &s_found[i];
+    return NULL;
+}
+
+/* Does another object of this list need one of them? */
+static bool is_needed_by(const struct link_map *o, const struct search *search)
+{
+    for (; o; o = o->l_next)
+        for (uint32_t i = 0; i < s_found_count && o != search->object && o != search->own; i++)
+            if (is_own_function(&s_found[i]) && host_symbol_is_needed(o, s_found[i].does->name))
+                return true;
+    return false;
+}
+
+/* None of the object's functions is patched, because `f` cannot be: what is recorded nevertheless, and what is not. */
+static void report_all(const struct found *f, const struct search *search, const char *why)
+{
+    char text[4 * NAME_BYTES], *at = stpcpy(text, "of the allocator in ");
+    const struct found *own = own_function();
+    if (!is_interposed(search)) {
+        report(f, search->object, ", and so the other functions of this allocator are not", why);
+        return;
+    }
+    at = stpncpy(at, base_name(search->object), NAME_BYTES);
+    at = stpcpy(at, ", calls of malloc, free and their relatives by other objects are recorded");
+    at = stpcpy(at, ", but not those within it");
+    if (own) {
+        at = stpcpy(stpcpy(at, ", nor its functions of other names, such as "), own->does->name);
+        at = stpcpy(at, is_needed_by(_r_debug.r_map, search) ? "" : " (no object that is loaded needs them)");
+    }
+    stpcpy(stpcpy(stpcpy(stpcpy(at, "; "), f->does->name), " stays as it is: "), why);
+    native_problem(text);
+}
+
 /* A prefix has a heap of its own. Each recording has to name it. */
 static void announce_heap(uint32_t heap)
 {
@@ -476,7 +528,7 @@ static void patch_all(const struct search *search, const char *path, const char 
                 continue;
             const char *why = forbidden ? forbidden : patch(search, f);
             if (why && !makes) {
-                report(f, search->object, ", and so the other functions of this allocator are not", why);
+                report_all(f, search, why);
                 ignore_all(search->object);
                 return;
             }

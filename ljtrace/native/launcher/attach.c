@@ -409,6 +409,7 @@ static int attach(struct attach *a)
         launcher_put_end(l, RING_OVER, 0);
     else {
         complain("recording process %d; Ctrl-C or `ljtrace detach %d` ends it", a->target.pid, a->target.pid);
+        launcher_show_problems(l);
         const bool asked = wait_until_end(a);
         if ((asked || l->collector_ended) && target_lives(a->target.pid) && !l->ring->detached)
             recording_end(a);

@@ -417,19 +417,22 @@ void launcher_put_end(const struct launcher *l, enum ring_ended ended, int statu
     syscall(SYS_futex, &l->ring->filled, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
 }
 
-/* The memory is also the program's. */
-static void show_problems(const char *problems)
+/* The memory is also the program's. A line without its end is not yet complete. */
+void launcher_show_problems(struct launcher *l)
 {
-    char lines[RING_PROBLEM_BYTES], *rest = lines, *line;
-    memcpy(lines, problems, sizeof lines);
+    char lines[RING_PROBLEM_BYTES], *line, *end;
+    memcpy(lines, l->ring->problems, sizeof lines);
     lines[sizeof lines - 1] = 0;
-    while ((line = strsep(&rest, "\n")))
+    for (line = lines + strnlen(lines, l->problems_shown); (end = strchr(line, '\n')); line = end + 1) {
+        *end = 0;
         if (*line)
             complain("%s", line);
+    }
+    l->problems_shown = (size_t)(line - lines);
 }
 
 /* Notes are between RING_NOTE, and its last words follow. */
-void launcher_show_messages(const struct launcher *l)
+void launcher_show_messages(struct launcher *l)
 {
     char bytes[4096], line[1200];
     size_t used = 0;
@@ -450,5 +453,5 @@ void launcher_show_messages(const struct launcher *l)
     line[used] = 0;
     if (used)
         complain("%s", line);
-    show_problems(l->ring->problems);
+    launcher_show_problems(l);
 }

@@ -62,6 +62,7 @@ struct launcher {
     int memfd, socket; /* socket: to the collector */
     pid_t collector;
     bool collector_ended;
+    size_t problems_shown;     /* bytes of ring->problems */
     int pages_signal;          /* that asks for a look at the pages; 0 = none does */
     struct rlimit descriptors; /* the limit before it was raised, for the program */
     sigset_t usual;            /* signals that were blocked before, for the processes that are started */
@@ -105,6 +106,8 @@ void launcher_reap(struct launcher *l, int how);
 /* Say what is known of the end, and the status that waitpid has returned if the program has exited. */
 void launcher_put_end(const struct launcher *l, enum ring_ended ended, int status);
 /* Show what the collector sends until it ends, and what the library has reported. */
-void launcher_show_messages(const struct launcher *l);
+void launcher_show_messages(struct launcher *l);
+/* Show what the library has reported since the last call. */
+void launcher_show_problems(struct launcher *l);
 
 #endif
