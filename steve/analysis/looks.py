@@ -183,7 +183,7 @@ def from_before(info: dict) -> list[str]:
     if "existing_blocks" not in info:
         return [
             "Blocks from before the attach are not known: they are in one row with free memory, and their mappings in that of "
-            "mappings from before the attach. ljtrace attach --existing-blocks records them."
+            "private memory mapped before the attach. ljtrace attach --existing-blocks records them."
         ]
     if "existing_problem" in info:
         return [
@@ -219,11 +219,12 @@ FREE_HELP = (
 
 
 class KeptFree(NamedTuple):
-    """The free memory that allocators keep at the last look, in bytes. whole: of free, in whole pages, which can be returned to
-    the system; resident: all that is."""
+    """The free memory that allocators keep at the last look, in bytes. whole: of free, in whole pages; returnable: of whole, what
+    can be returned to the system at most; resident: all that is."""
 
     free: int
     whole: int
+    returnable: int
     resident: int
 
     @property
@@ -246,7 +247,8 @@ def kept_free(chosen: Blocks) -> tuple[KeptFree | None, str]:
         live = live_at.live_at(chosen.open_again(), looks[-1].time, progress)
     found = Finder(chosen.trace, looks[-1], live).find(by_block=False)
     kinds = found.by_kind()
-    return KeptFree(kinds[FREE] + kinds[LUA], sum(owned.whole for owned in found.parts), found.resident), ""
+    whole, returnable = (sum(getattr(owned, name) for owned in found.parts) for name in ("whole", "returnable"))
+    return KeptFree(kinds[FREE] + kinds[LUA], whole, returnable, found.resident), ""
 
 
 # -- measures of a trace --

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from steve.trace._memtrace import Pages, Trace
 
 BEFORE = "before"  # the kind of a row: a part of owners.OTHER
-TITLE_BEFORE = "mapped before the attach"
+TITLE_BEFORE = "private memory of unknown owner, mapped before the attach"
 
 
 class View:
@@ -86,7 +86,7 @@ class View:
         return {
             STACKS: self._of_stacks(),
             RECORDER: "not there without it",
-            BEFORE: f"{counted(len({o.mapping for o in self.older()}), 'mapping')}, made by calls that are not known",
+            BEFORE: f"{counted(len({o.mapping for o in self.older()}), 'mapping')}",
             LIBRARIES: counted(len({o.part.name for o in self.of(LIBRARIES) if o.part.name[:1] == "/"}), "file"),
         }.get(kind, "")
 

@@ -81,10 +81,11 @@ beside a block of malloc, and double, invalid, inside, wrong-heap and mismatched
 form one context. Loads beyond the end of a block are not reported if they are aligned to their size or made by
 string functions of the C library, which read whole vectors; `steve check` counts them all. Errors are found in the
 whole trace only, so they are not shown with --where, --from or --to.
-The rule kept_free is about the whole process, so it has no sites. It takes another reading of the trace. After an attach without
---existing-blocks it is not judged, since blocks from before cannot be told from free memory.
+The rule kept_free is about the whole process, so it has no sites. It takes another reading of the trace. After an
+attach without --existing-blocks it is not judged, since blocks from before cannot be told from free memory.
 {listing.entry(KEPT_FREE, looks.FREE_RULE, 16)}
---json: an object with whole (of its bytes: those in whole pages) and resident. It has no line in --csv.
+--json: an object with whole (of its bytes: those in whole pages), returnable (of whole: what can be returned to the
+system at most) and resident. It has no line in --csv.
 --json: the list begins with objects for errors: finding, title, rule, errors and the list contexts with the columns
 of errors below. --csv: the first column is `finding`; then come the columns of sites and those of errors, and those
 that do not apply to a line are empty. --top limits the sites and the contexts of each rule.
@@ -321,7 +322,7 @@ class OfAll:
         self._rows: dict[Rule, several.Joined] = {}
         self._not_judged: dict[Rule, dict[str, None]] = {}
         self._size, self._accesses = 0, True
-        self._free = looks.KeptFree(0, 0, 0)  # where it is much
+        self._free = looks.KeptFree(0, 0, 0, 0)  # where it is much
         self._not_looked: dict[str, None] = {}
 
     def add(self, chosen: blocks.Blocks) -> None:
@@ -400,6 +401,7 @@ class OfAll:
             "accesses": None,
             "share": None,
             "whole": self._free.whole,
+            "returnable": self._free.returnable,
             "resident": self._free.resident,
             "sites": [],
         }
@@ -447,7 +449,8 @@ def text_of_free(found: dict) -> str:
     notes = [found["rule"], f"what usually helps: {found['help']}"]
     return (
         f"{found['title']}: {human_bytes(found['bytes'])} of the {human_bytes(found['resident'])} that are resident "
-        f"({listing.cell(blocks.share(found['bytes'], found['resident']))}%), {human_bytes(found['whole'])} in whole pages\n"
+        f"({listing.cell(blocks.share(found['bytes'], found['resident']))}%), {human_bytes(found['whole'])} in whole pages, "
+        f"up to {human_bytes(found['returnable'])} of which can be returned to the system\n"
         + "\n".join(map(lines, notes))
         + "\n"
     )
@@ -577,6 +580,6 @@ def run(args: argparse.Namespace) -> int:
     left_out = found.remark()
     findings = found.findings(files.sample)
     write(args, files.title("findings", peaks=False, inherited=False), found.errors, findings, left_out, files.sample)
-    if left_out:
+    if left_out and (args.json or args.csv):  # else the text has it
         note(NAME, f"not looked for: {left_out}", args.quiet)
     return files.verdict()

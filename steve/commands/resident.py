@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 NAME = "resident"
 HELP = "show who owns each resident page of the process: blocks, free memory, mappings, stacks, code"
+WIDEST = 90  # characters of the text of a kind in the table
 BY = ("kind", "mapping", "site", "library", "look")
 OF_KIND = (
     Column("bytes", "bytes", "bytes that are resident"),
@@ -168,6 +169,18 @@ def shown(rows: Iterable[dict]) -> list[dict]:
     ]
 
 
+def without_long_details(rows: list[dict]) -> tuple[list[dict], list[str]]:
+    """The rows by kind without the details that would make the table wider than a line, and these as lines below it."""
+    found, below = [], []
+    for row in rows:
+        detail = row.get("detail")
+        if detail and len(row["what"]) > WIDEST:
+            below.append(f"{row['what']}.")
+            row = {**row, "what": row["what"].removesuffix(f": {detail}")}
+        found.append(row)
+    return found, below
+
+
 def write(args: argparse.Namespace, facts: dict, rows: list[dict], title: str, remarks: list[str]) -> None:
     """Write the rows as the arguments request. facts: the other keys of --json; remarks: lines below a table."""
     columns = COLUMNS[args.by]
@@ -183,8 +196,10 @@ def write(args: argparse.Namespace, facts: dict, rows: list[dict], title: str, r
         else:
             plain = not sys.stdout.isatty() or args.output not in (None, "-")
             top = len(rows) if args.top is None and order is None else args.top
+            rows, below = without_long_details(rows)
             out.write(listing.text(title, shown(rows), columns, top, plain, order))
-            out.write("".join(f"{text}\n" for text in ("", *remarks) if remarks))
+            lines = [*below, *remarks]
+            out.write("".join(f"{text}\n" for text in ("", *lines) if lines))
 
 
 def without_pages(trace: Trace, args: argparse.Namespace) -> int:

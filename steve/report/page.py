@@ -127,6 +127,14 @@ def _has_garbage(data: TraceData) -> bool:
     return not data.of_collector.isdisjoint(data.found[NEVER_FREED].numbers.tolist())
 
 
+def _from_before(data: TraceData, key: str) -> str:
+    """How much of a number was there before the attach, if blocks from before were recorded; else "". key: blocks or bytes."""
+    count = int(data.info.get(f"existing_{key}", 0))
+    if not count:
+        return ""
+    return f"; {human_bytes(count) if key == 'bytes' else f'{count:,}'} of them from before the attach"
+
+
 def _heap_metrics(data: TraceData) -> list[HeaderNumber]:
     t, error = data.totals, {**dict.fromkeys(data.totals, 0.0), **data.standard_errors}
     peak = f"the most bytes live at once, as asked for, first at operation {t['peak_operation']:,}"
@@ -142,9 +150,17 @@ def _heap_metrics(data: TraceData) -> list[HeaderNumber]:
             error["live_bytes"],
         ),
         _bytes_metric(
-            "allocated", t["allocated"], "all bytes ever asked for; a resize asks for its new size", error["allocated"]
+            "allocated",
+            t["allocated"],
+            f"all bytes ever asked for; a resize asks for its new size{_from_before(data, 'bytes')}",
+            error["allocated"],
         ),
-        _count_metric("blocks made", t["new"], f"New events; at most {t['most_blocks']:,} lived at once", error["new"]),
+        _count_metric(
+            "blocks made",
+            t["new"],
+            f"New events; at most {t['most_blocks']:,} lived at once{_from_before(data, 'blocks')}",
+            error["new"],
+        ),
         _count_metric("frees", t["free"], strays, error["free"]),
         _count_metric("resizes", t["resize"], "reallocations; the block keeps its identity", error["resize"]),
     ]

@@ -276,8 +276,8 @@ def _of_free(data: TraceData) -> Iterator[Sentence]:
     if not resident or not resident["resident"] or data.kept_free[0] is None:  # it is not known what is free
         return
     parts = dict(zip(resident["kinds"], (part[-1] for part in resident["parts"])))
-    last = KeptFree(parts.get(FREE, 0) + parts.get(LUA, 0), 0, resident["resident"][-1])
-    most = data.owners and KeptFree(data.owners.free, data.owners.whole, data.owners.resident)
+    last = KeptFree(parts.get(FREE, 0) + parts.get(LUA, 0), 0, 0, resident["resident"][-1])
+    most = data.owners and KeptFree(data.owners.free, 0, data.owners.returnable, data.owners.resident)
     if most and most.is_much and data.owners.number != resident["number"][-1]:
         text = f"{_of_resident(most)} at the maximum are free memory that the allocator keeps, {_returned(most)}"
         yield Sentence("", f"{text}. At the last look it was {_of_resident(last)}.", "", "#resident")
@@ -294,7 +294,7 @@ def _of_resident(found: KeptFree) -> str:
 
 def _returned(found: KeptFree) -> str:
     """What of free memory can be returned to the system."""
-    return f"{human_bytes(found.whole)} of it in whole pages, which can be returned to the system"
+    return f"up to {human_bytes(found.returnable)} of it, in whole pages, can be returned to the system"
 
 
 def sentences(data: TraceData, findings: list[Finding]) -> list[Sentence]:

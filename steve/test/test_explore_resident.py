@@ -138,7 +138,7 @@ def test_free_memory_at_the_maximum_and_at_the_end(steve: Steve) -> None:
         in html
     )
     assert (
-        "3.52 MiB of it in whole pages, which can be returned to the system. At the last look it was 1.56 MiB" in html
+        "up to 3.52 MiB of it, in whole pages, can be returned to the system. At the last look it was 1.56 MiB" in html
     )
     assert "Free, kept by the allocator: 1.56 MiB of the 1.57 MiB that are resident at the last look" in html
     assert 'class="show" href="#resident"' in html and 'id="resident"' in html

@@ -689,3 +689,15 @@ def test_calls_in_a_row_are_one(steve: Steve, trace: Callable[..., Path]) -> Non
     text = "".join(checked_page(steve.folder / "t.ljt.html").text)
     assert "tree x3" in text and "tree ← tree" not in text
     assert json.loads(steve("report", "t.ljt", "--json").out)["sites"][0]["frames"] == ["leaf", *["tree"] * 3, "main"]
+
+
+def test_blocks_from_before_the_attach_are_said(steve: Any, trace: Callable[..., Path]) -> None:
+    """They are in the numbers of what was allocated, and of what grows."""
+    blocks = "N 4096 100 1\nN 8192 200 1\nN 16384 50 1\nend detached\n"
+    trace("info attached yes\ninfo existing_blocks 2\ninfo existing_bytes 300\nstack main\n" + blocks)
+    html = steve("report", "-q", "-o", "-", "t.ljt").out
+    assert "all bytes ever asked for; a resize asks for its new size; 300 B of them from before the attach" in html
+    assert "at most 3 lived at once; 2 of them from before the attach" in html
+    assert "growth: made in the window and alive at its end, or there before the attach" in html
+    trace("stack main\n" + blocks)
+    assert "before the attach" not in steve("report", "-q", "-o", "-", "t.ljt").out.partition("<script")[0]

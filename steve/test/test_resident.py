@@ -3,6 +3,7 @@
 SPDX-License-Identifier: GPL-2.0-or-later
 """
 import json
+import re
 import random
 from collections.abc import Callable
 from pathlib import Path
@@ -389,3 +390,26 @@ def test_numbers_of_runs(numbers: list[int]) -> None:
             number >>= 7
         data.append(number)
     assert page_runs.uvarints(bytes(data)).tolist() == numbers
+
+
+def test_the_table_is_not_wide(steve: Steve, trace: Maker) -> None:
+    """A long detail is a line below the table."""
+    trace(SCRIPT)
+    table, _, below = steve("resident", "t.ljt").out.partition("\n\nfree in the allocator: ")
+    assert max(map(len, table.splitlines())) <= 120 and re.search("free in the allocator$", table, re.MULTILINE)
+    assert below.startswith("32 KiB in whole pages, 16 KiB of them below live blocks")
+    (free,) = (row for row in found(steve)["rows"] if row["kind"] == "free")
+    assert free["what"] == f"free in the allocator: {free['detail']}"
+
+
+def test_what_can_be_returned_of_an_arena(steve: Steve, trace: Maker) -> None:
+    """The end of an arena cannot be: the finding and the first sentence say so, as the table does."""
+    facts = "info existing_blocks 0\ninfo existing_bytes 0\n"
+    trace(facts + ATTACHED.replace(f" {pages(8)} ", f" {pages(512)} ").replace(" 8:", " 512:"))
+    (finding,) = json.loads(steve("findings", "--json", "--rules", "kept_free", "t.ljt").out)
+    assert (finding["bytes"], finding["whole"], finding["returnable"]) == (pages(512), pages(511), 0)
+    text = steve("findings", "--rules", "kept_free", "t.ljt").out
+    assert "2 MiB in whole pages, up to 0 B of which can be returned to the system" in text
+    html = steve("report", "-q", "-o", "-", "t.ljt").out
+    assert html.count("up to 0 B of it, in whole pages, can be returned to the system") == 2
+    assert "private memory of unknown owner, mapped before the attach" in html
