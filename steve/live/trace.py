@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from steve.analysis.owners import is_from_recorder
+from steve.analysis.owners import FROM_RECORDER, is_special
 from steve.kernels._holdings import Activity, Holdings
 from steve.live.resident import Process, Range, Resident
 from steve.live.view import METRICS
@@ -132,7 +132,7 @@ class LiveTrace:
             self._of_recorder = [
                 (region.start, region.start + region.size)
                 for region in looks[-1].regions
-                if is_from_recorder(self.trace, region.stack)
+                if is_special(self.trace, region.stack, FROM_RECORDER)
             ]
         return self._process.resident(self._of_recorder)
 
