@@ -22,6 +22,7 @@ from steve.system.tempfiles import scratch_folder
 from steve.terminal import arguments
 from steve.terminal.progress import Progress
 from steve.terminal.units import human_bytes, human_ns
+from steve.tune.program import C_LIBRARY, Program
 
 if TYPE_CHECKING:
     from steve.allocstats.medians import Median
@@ -29,9 +30,9 @@ if TYPE_CHECKING:
     from steve.tune.budget import Budget
     from steve.tune.choice import Choice
     from steve.tune.measure import Bench
-    from steve.tune.options import OptionSet
+    from steve.tune.options import Allocator, OptionSet
     from steve.tune.search import Hints
-    from steve.tune.verify import Check
+    from steve.tune.verify import Verification
 
 NAME = "tune"
 HELP = "search for the options of an allocator that suit a program"
@@ -45,7 +46,12 @@ FILE is a memtrace or an ops file. Its News, Frees and Resizes are replayed on m
 The allocator requests memory from the system and returns it there, so its options have the effect that they have in a
 program. Blocks of Lua heaps and of a program's own heaps are left out, since no library replaces their allocators.
 
-The search replays the first half of the file. Its best option sets, and the defaults of all allocators, are then
+The reference is the allocator on which the program ran, if FILE tells it. A program that is linked with another malloc
+library gets glibc's by LD_PRELOAD=libc.so.6. LD_PRELOAD has no effect on an executable that contains malloc: the result
+says so.
+
+The defaults of all allocators are replayed first, on the whole file and on its second half. The search replays the
+first half. Its best option sets, and the defaults again, are then
 replayed on the whole file and on the second half, which was not searched. An option set is recommended only if it is
 better than the defaults of its allocator and than the reference on both; if none is, keep the defaults of the
 reference. The table says why the others are not recommended. With --holdout=FILE, the search replays the whole file,
@@ -64,8 +70,8 @@ What the trace suggests is tried first, which matters if the budget is small: op
 threads, thresholds from which memory is mapped and returned if it frees many bytes in large blocks. What was not
 replayed often enough gets no verdict, and that includes the defaults.
 
-Some options act after some time: they are marked in the result. A replay takes less time than the program did, so
-give the duration of the program with --duration. The replay then takes as long.
+Some allocators and options return memory after some time: the result names them if the replay took less than half of
+the program's time. Give that with --duration; the replay then takes as long.
 
 No replay begins after --budget, and what was not tried for that reason is printed. The time of --verify is not part of
 it. --replays=N is a budget of N replays instead, with which the search does as much on a busy machine as on an idle
@@ -73,7 +79,8 @@ one.
 
 --verify runs the command with and without the options, and compares its resident memory, as of the goal, and its CPU
 time with the prediction: `confirmed` means that the prediction is within 10%. If the defaults are to be kept, the
-options are those of the best other row.
+options are those of the best other row. Before that, the command is run once with each to see in the output of the
+dynamic linker (LD_DEBUG) whether the program has the malloc of that allocator; if not, there is no verdict.
 
 examples:
   steve tune app.ljt
@@ -110,7 +117,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--allocators", metavar="A,B", help="those to try (default: all that have a table of options)")
     parser.add_argument(
-        "--reference", metavar="A", default="glibc", help="the allocator of the program today (default: glibc)"
+        "--reference", metavar="A", help="compare with this one (default: the program's own, else glibc)"
     )
     parser.add_argument(
         "--goal",
@@ -143,10 +150,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 @dataclass
 class Result:
-    """What is printed."""
+    """What is printed. verification: None without --verify."""
 
     choice: Choice
-    checks: list[Check] = field(default_factory=list)
+    program: Program = field(default_factory=Program)
+    verification: Verification | None = None
+    duration: float | None = None
     figure: list[str] = field(default_factory=list)
 
 
@@ -161,20 +170,31 @@ def _change(one: Median | None) -> str:
     return _percent(one.value) + (f" ({_percent(one.low)} to {_percent(one.high)})" if one.count > 1 else "")
 
 
-def _chosen(args: argparse.Namespace, replay: Replay) -> tuple[list[OptionSet], OptionSet]:
+def _reference(args: argparse.Namespace, program: Program, tables: dict[str, Allocator]) -> str:
+    """The name of the allocator with which the others are compared: that of the program, if it can be replayed."""
+    from steve.tune.measure import missing_library
+
+    if args.reference:
+        return str(args.reference)
+    own = tables.get(program.allocator)
+    return own.name if own and not missing_library(own) else C_LIBRARY
+
+
+def _chosen(
+    args: argparse.Namespace, tables: dict[str, Allocator], reference: str
+) -> tuple[list[OptionSet], OptionSet]:
     """The defaults of the allocators to try, that of the reference first, and the reference."""
     from steve.tune.measure import missing_library
-    from steve.tune.options import OptionSet, find_tables
+    from steve.tune.options import OptionSet
 
-    tables = {table.name: table for table in find_tables(replay.ask("--list", "--json"))}
     names = args.allocators.split(",") if args.allocators else list(tables)
     usable = []
-    for name in dict.fromkeys([args.reference, *names]):
+    for name in dict.fromkeys([reference, *names]):
         if name not in tables:
             raise UsageError(f"no table of options for allocator '{name}'; there are: {', '.join(tables)}")
         if not missing_library(tables[name]):
             usable.append(OptionSet(tables[name]))
-        elif args.allocators or name == args.reference:
+        elif args.allocators or name == reference:
             raise SteveError(f"{name}: {tables[name].library} is not found: install Debian's {tables[name].package}")
         else:
             note(NAME, f"left out {name}: it needs Debian's {tables[name].package}", args.quiet)
@@ -259,24 +279,38 @@ def _bench(args: argparse.Namespace, replay: Replay, parts: Parts, ops: str, bud
     return Bench(replay, ops, args.goal, budget, (f"--pace={max(1, round(1000 * part * args.duration))}",))
 
 
+def _program(args: argparse.Namespace, drivers: list[dict[str, Any]]) -> Program:
+    """What the file says about the program."""
+    from steve.tune.program import recorded_program
+
+    if not os.path.exists(args.file):
+        raise SteveError(f"{args.file}: no such file")
+    return recorded_program(args.file, {str(one["name"]): str(one.get("library") or "") for one in drivers})
+
+
 def _measured(
     args: argparse.Namespace, replay: Replay, budget: Budget, folder: str, tick: Callable[[], None]
-) -> Choice:
-    from steve.tune.choice import choose
+) -> tuple[Choice, Program]:
+    """Replay the defaults of all allocators, then search among their options."""
+    from steve.tune.choice import choose, replay_defaults
+    from steve.tune.options import find_tables
     from steve.tune.search import Search
 
-    defaults, reference = _chosen(args, replay)
+    drivers = replay.ask("--list", "--json")
+    tables = {table.name: table for table in find_tables(drivers)}
+    program = _program(args, drivers)
+    defaults, reference = _chosen(args, tables, _reference(args, program, tables))
     parts = _parts(args, folder)
     searched, whole, held_out = (
         _bench(args, replay, parts, ops, budget) for ops in (parts.searched, parts.whole, parts.rest)
     )
-    whole.measure([reference], 1, math.inf, tick)
+    replay_defaults(defaults, whole, held_out, tick)
     if whole.samples[reference].failure:
         raise SteveError(f"{reference.name}: {whole.samples[reference].failure}")
     search = Search(searched, defaults, reference, args.goal, tick, parts.hints)
     found = search.run(parts.threads, budget.after(SEARCH_SHARE))
     benches = (searched, whole, held_out)
-    return choose(args.goal, defaults, found, benches, parts.rest_name, tick)
+    return choose(args.goal, defaults, found, benches, parts.rest_name, tick), program
 
 
 def _draw(args: argparse.Namespace, choice: Choice) -> list[str]:
@@ -324,7 +358,18 @@ def _table(choice: Choice) -> str:
     return aligned([head, *rows])
 
 
-def _advice(choice: Choice) -> list[str]:
+def _setting(program: Program, one: OptionSet) -> str:
+    """How to start the program with an option set."""
+    environment = program.environment(one)
+    if environment is None:
+        return (
+            f"LD_PRELOAD has no effect on this program: link it with {one.allocator.name} in place of {program.allocator}"
+            + (f", and set {one.shell(one.environment())}" if one.settings else "")
+        )
+    return one.shell(environment) or "nothing to set"
+
+
+def _advice(choice: Choice, program: Program) -> list[str]:
     one, reference = choice.recommended, choice.reference
     if not choice.judged:
         return [
@@ -344,7 +389,7 @@ def _advice(choice: Choice) -> list[str]:
     calls = one.calls()
     lines = [
         f"best for {choice.goal}: {one.name}",
-        f"  set it by:  {one.shell() or 'nothing to set'}",
+        f"  set it by:  {_setting(program, one)}",
         *([f"  or call:    {' '.join(calls)}"] if calls and len(calls) == len(one.settings) else []),
         f"  on this trace, against {reference.name}: {choice.goal} {_change(choice.change(choice.whole, one))}; "
         f"on {choice.held_out_name} {_change(choice.change(choice.held_out, one))}",
@@ -353,6 +398,25 @@ def _advice(choice: Choice) -> list[str]:
     if one.timed:
         lines.append(f"  {', '.join(one.timed)}: acts after some time; give --duration, or check it with --verify")
     return lines
+
+
+def _too_short(result: Result) -> list[str]:
+    """The line that says which allocators return memory later than the replays saw."""
+    from steve.allocstats.medians import median
+    from steve.tune.program import unseen_returns
+
+    choice = result.choice
+    if result.duration is not None:
+        return []
+    seconds = result.program.seconds
+    later = dict.fromkeys(one.allocator.name for one in choice.rows if one.allocator.returns_later)
+    if choice.found.hints.threads > 1:
+        way = "--verify shows it, --duration is not for several threads"
+    elif seconds:
+        way = f"--duration={math.ceil(seconds)}s replays it in this time"
+    else:
+        way = "--duration=TIME replays it in the time of the program"
+    return unseen_returns(list(later), seconds, median(choice.whole.samples[choice.reference].wall).value / 1e9, way)
 
 
 def _hints(hints: Hints) -> list[str]:
@@ -381,9 +445,13 @@ def _left_out(choice: Choice) -> list[str]:
     return lines
 
 
-def _verdicts(checks: list[Check]) -> list[str]:
+def _verdicts(verification: Verification | None) -> list[str]:
+    if verification is None:
+        return []
+    if verification.obstacle:
+        return [f"--verify: no verdict: {verification.obstacle}"]
     lines = []
-    for check in checks:
+    for check in verification.checks:
         show = human_ns if check.name == "CPU time" else human_bytes
         outcome = "confirmed" if check.confirmed else "not confirmed"
         lines.append(
@@ -397,11 +465,13 @@ def _verdicts(checks: list[Check]) -> list[str]:
 
 def _text(result: Result) -> str:
     choice = result.choice
-    lines = [_table(choice), "", *_advice(choice), *_hints(choice.found.hints)]
+    lines = [_table(choice), "", *_advice(choice, result.program), result.program.described(choice.reference.name)]
+    lines += _too_short(result)
+    lines += _hints(choice.found.hints)
     for allocator, options in choice.found.ineffective.items():
         lines.append(f"no effect on this trace: {allocator} {', '.join(options)}")
     lines += _left_out(choice)
-    lines += _verdicts(result.checks)
+    lines += _verdicts(result.verification)
     lines += [f"figure: {path}" for path in result.figure]
     return "\n".join(lines)
 
@@ -409,15 +479,16 @@ def _text(result: Result) -> str:
 # -- JSON --------------------------------------------------------------------------------------
 
 
-def _row_as_json(choice: Choice, one: OptionSet) -> dict[str, Any]:
+def _row_as_json(choice: Choice, one: OptionSet, program: Program) -> dict[str, Any]:
     from steve.allocstats.medians import median
 
     bench = choice.whole
     held_out = choice.change(choice.held_out, one)
+    environment = program.environment(one)
     return {
         "allocator": one.allocator.name,
         "options": dict(one.settings),
-        "environment": one.shell(),
+        "environment": None if environment is None else one.shell(environment),
         "resident": bench.resident(one, choice.reference, choice.goal).as_dict(),
         "cpu_ns": median(bench.samples[one].cpu).as_dict(),
         "p99_ns": median(bench.samples[one].p99).as_dict() if bench.samples[one].p99 else None,
@@ -435,11 +506,17 @@ def _as_json(args: argparse.Namespace, result: Result) -> dict[str, Any]:
         "file": args.file,
         "goal": choice.goal,
         "reference": choice.reference.name,
-        "recommended": {**_row_as_json(choice, one), "calls": one.calls(), "timed": one.timed}
+        "program": {
+            "allocator": result.program.allocator or None,
+            "object": result.program.object or None,
+            "in_executable": result.program.is_within,
+            "seconds": result.program.seconds or None,
+        },
+        "recommended": {**_row_as_json(choice, one, result.program), "calls": one.calls(), "timed": one.timed}
         if choice.judged
         else None,
         "suggested": {"threads": found.hints.threads, "large_freed_bytes": found.hints.large_freed},
-        "rows": [_row_as_json(choice, row) for row in choice.rows],
+        "rows": [_row_as_json(choice, row, result.program) for row in choice.rows],
         "held_out_part": choice.held_out_name,
         "best_of_search": found.finalists[0].name if found.finalists else None,
         "tried": found.tried,
@@ -447,13 +524,14 @@ def _as_json(args: argparse.Namespace, result: Result) -> dict[str, Any]:
         "not_replayed": [row.name for row in choice.not_replayed],
         "no_effect": found.ineffective,
         "unusable": {row.name: reason for row, reason in found.unusable.items()},
-        "verified": [check.as_dict() for check in result.checks],
+        "verified": [check.as_dict() for check in result.verification.checks] if result.verification else [],
+        "not_verified": (result.verification.obstacle or None) if result.verification else None,
         "figure": result.figure,
     }
 
 
 def run(args: argparse.Namespace) -> int:
-    """Exit status 0; 1 if --verify did not confirm the prediction."""
+    """Exit status 0; 1 if --verify did not confirm the prediction, or could not check it."""
     from steve.allocstats.replay import Replay
     from steve.tune.budget import Budget
     from steve.tune.verify import verify
@@ -461,14 +539,15 @@ def run(args: argparse.Namespace) -> int:
     replay = Replay()
     budget = Budget(args.replays, counted=True) if args.replays else Budget(args.budget)
     with scratch_folder("steve-tune-") as folder, Progress("tune", args.quiet, "replays") as progress:
-        choice = _measured(args, replay, budget, folder, lambda: progress(budget.replays, args.replays or 0))
-        result = Result(choice)
+        choice, program = _measured(args, replay, budget, folder, lambda: progress(budget.replays, args.replays or 0))
+        result = Result(choice, program, duration=args.duration)
         if args.verify and choice.contender == choice.reference:
             note(NAME, f"--verify: nothing to check: only {choice.reference.name} was replayed")
         elif args.verify:
-            result.checks = verify(replay, args.verify, choice.whole, choice.reference, choice.contender, args.goal)
+            options = (choice.reference, choice.contender)
+            result.verification = verify(replay, args.verify, program, choice.whole, *options, args.goal)
     result.figure = _draw(args, choice)
     for one, reason in choice.found.unusable.items():
         note(NAME, f"cannot be used: {one.name}: {reason}", args.quiet)
     print(json.dumps(_as_json(args, result), indent=2) if args.json else _text(result))
-    return 0 if all(check.confirmed for check in result.checks) else 1
+    return 0 if result.verification is None or result.verification.confirmed else 1

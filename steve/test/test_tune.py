@@ -23,11 +23,13 @@ from steve.analysis import opsarrays
 from steve.commands.tune import Result, _text
 from steve.system.errors import SteveError
 from steve.tune.budget import Budget
-from steve.tune.choice import Choice, choose
+from steve.tune.bindings import Image, images_of
+from steve.tune.choice import Choice, choose, replay_defaults
 from steve.tune.measure import Bench, missing_library
 from steve.tune.options import Allocator, OptionSet, find_tables, read_table
 from steve.tune.search import Hints, Search, combined, drawn, hints_of, singles
-from steve.tune.verify import Check, run_program
+from steve.tune.program import Program, recorded_program
+from steve.tune.verify import Check, Verification, obstacle, run_program
 
 SOURCE = Path(os.environ["LJTRACE_SRCDIR"])
 TABLES = sorted((SOURCE / "drivers" / "allocators").glob("*.toml"))
@@ -162,7 +164,7 @@ class PretendedReplay:
         self.now += self.seconds
         peak = 1e6 * self.cost(arguments[1], env.get("GLIBC_TUNABLES", "")) + self.source.uniform(-500, 500)
         answer = {"process_peak": peak, "peak_resident": peak, "mean_resident": peak / 2, "end_resident": peak / 3}
-        answer |= {"cpu_ns": 1e6, "page_faults": peak / 4096}
+        answer |= {"cpu_ns": 1e6, "wall_ns": 1e6, "page_faults": peak / 4096}
         return Outcome(0, json.dumps(answer), "", False)
 
 
@@ -217,7 +219,7 @@ def test_the_defaults_are_kept_if_nothing_is_better_on_both_parts(bad: str, monk
     assert choice.recommended == choice.reference != choice.contender
     part = {"whole": "the whole file", "rest": "the rest"}[bad]
     assert choice.verdict(choice.contender) == f"not better than glibc on {part}"
-    text = _text(Result(choice, []))
+    text = _text(Result(choice))
     assert f"\nkeep the defaults of glibc: no option set is certainly better for {choice.goal}\n" in text
     assert f"\n  the best of the others, {choice.contender.name}: not better than glibc on {part}" in text
 
@@ -233,7 +235,7 @@ def test_a_budget_is_exceeded_by_one_replay_at_most(
     assert found.tried == len(tried) and not tried & set(found.not_tried)
     assert set(singles(choice.reference.allocator, False)) <= tried | set(found.not_tried)
     assert bool(found.not_tried) == (budget < 700)
-    text = _text(Result(choice, []))
+    text = _text(Result(choice))
     assert (f"not tried within the budget: {len(found.not_tried)} of " in text) == (budget < 700)
     assert ("--replays try more" in text) == (counted and budget < 700)
     for one in choice.rows:  # what was replayed too rarely is not recommended
@@ -244,7 +246,7 @@ def test_a_budget_is_exceeded_by_one_replay_at_most(
 def test_nothing_is_said_of_what_was_not_compared(monkeypatch: pytest.MonkeyPatch) -> None:
     """Neither that the defaults are to be kept, nor that they are recommended."""
     choice, _ = chosen(monkeypatch, misleading, 3, True)
-    text = _text(Result(choice, []))
+    text = _text(Result(choice))
     assert not choice.judged and choice.verdict(choice.reference) == "not compared"
     assert "no verdict: the budget was too small" in text
     assert "keep the defaults" not in text and "recommended" not in text
@@ -359,7 +361,7 @@ def test_it_prints_what_the_manual_shows(monkeypatch: pytest.MonkeyPatch) -> Non
     shown = re.search(r"^ {4}best for .*\n(?: {4}.*\n)+", (SOURCE / "docs/manual.md").read_text(), re.MULTILINE)
     assert shown
     pattern = ".*".join(map(re.escape, textwrap.dedent(shown[0]).replace("\n...\n", "...").strip().split("...")))
-    assert re.search(pattern, _text(Result(choice, [check])), re.DOTALL)
+    assert re.search(pattern, _text(Result(choice, verification=Verification([check]))), re.DOTALL)
 
 
 def test_with_a_budget_of_replays_a_slow_machine_does_as_much(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -461,6 +463,149 @@ def test_prediction_is_confirmed_by_the_program(program: Path) -> None:
     assert all(row["resident"]["low"] <= row["resident"]["median"] <= row["resident"]["high"] for row in result["rows"])
     assert (program / "frontier.png").read_bytes().startswith(b"\x89PNG")
     assert done.returncode == (0 if all(check["confirmed"] for check in result["verified"]) else 1)
+
+
+# -- the allocator that the program has ---------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def own(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of the program `grow` as `dynamic`, which is linked with jemalloc, as `within`, which contains it, and as
+    `static`, which is linked statically; and of memtraces of the first two."""
+    folder = tmp_path_factory.mktemp("own")
+    (folder / "grow.c").write_text(PROGRAM)
+    compiler = ["cc", "-O1", "-fno-builtin-malloc", "grow.c", "-o"]
+    subprocess.run([*compiler, "static", "-static"], cwd=folder, check=True)
+    for name, words in (
+        ("dynamic", ["-Wl,--no-as-needed", "-l:libjemalloc.so.2"]),
+        ("within", ["-l:libjemalloc.a", "-lstdc++", "-lm", "-lpthread"]),
+    ):
+        built = subprocess.run([*compiler, name, *words], cwd=folder, capture_output=True, text=True, check=False)
+        if built.returncode:
+            pytest.skip(f"no program with jemalloc: {built.stderr.splitlines()[0]}")
+        record = ["ljtrace", "run", f"--out={name}.ljt", f"./{name}"]
+        subprocess.run(record, cwd=folder, check=True, capture_output=True, timeout=300)
+    return folder
+
+
+def test_the_trace_says_on_which_allocator_the_program_ran(own: Path, program: Path) -> None:
+    libraries = {driver.name: driver.library for driver in Replay().drivers()}
+    dynamic, within = (recorded_program(str(own / f"{name}.ljt"), libraries) for name in ("dynamic", "within"))
+    assert (dynamic.allocator, dynamic.is_within, within.allocator, within.is_within) == (
+        "jemalloc",
+        False,
+        "jemalloc",
+        True,
+    )
+    assert os.path.basename(dynamic.object) == "libjemalloc.so.2" and os.path.basename(within.object) == "within"
+    assert dynamic.names == {"dynamic"} and 0 < dynamic.seconds < 300
+    assert recorded_program(str(program / "grow-ops"), libraries) == Program()
+    subprocess.run(["steve", "ops", "dynamic.ljt", "-q"], cwd=own, check=True)
+    assert recorded_program(str(own / "dynamic.ljt-ops"), libraries) == dynamic
+
+
+def test_how_the_program_gets_another_allocator() -> None:
+    tables = {path.stem: OptionSet(read_table(str(path), path.stem)) for path in TABLES}
+    glibc, jemalloc = tables["glibc"], tables["jemalloc"].with_setting("narenas", "1")
+    linked, within = Program("jemalloc", "/lib/libjemalloc.so.2"), Program("jemalloc", "/bin/app", True)
+    assert linked.environment(glibc) == {"LD_PRELOAD": "libc.so.6"}
+    assert Program().environment(glibc) == Program("glibc", "/lib/libc.so.6").environment(glibc) == {}
+    assert linked.environment(jemalloc) == {"LD_PRELOAD": "libjemalloc.so.2", "MALLOC_CONF": "narenas:1"}
+    assert within.environment(glibc) is None and within.environment(jemalloc) == {"MALLOC_CONF": "narenas:1"}
+
+
+def test_the_processes_of_a_command_have_the_allocator_or_it_is_said(own: Path) -> None:
+    known = allocators()
+    glibc, jemalloc = OptionSet(known["glibc"]), OptionSet(known["jemalloc"])
+    linked, within = Program("jemalloc", "/lib/libjemalloc.so.2"), Program("jemalloc", "/bin/app", True)
+    dynamic = str(own / "dynamic")
+    for one in (glibc, jemalloc):
+        assert obstacle(linked, dynamic, one) == obstacle(linked, f"true; {dynamic}; true", one) == ""
+    assert f"{dynamic} has the malloc of " in obstacle(Program(), dynamic, glibc)  # nothing known: nothing preloaded
+    assert "libjemalloc.so.2, and not that of libc.so.6" in obstacle(Program(), dynamic, glibc)
+    assert "has the malloc of" in obstacle(Program(), str(own / "within"), jemalloc)
+    assert "LD_PRELOAD has no effect on this program" in obstacle(within, str(own / "within"), glibc)
+    assert obstacle(within, str(own / "within"), jemalloc) == ""
+    assert "no program that is linked dynamically" in obstacle(Program(), str(own / "static"), jemalloc)
+    command = f"{dynamic}; {own / 'within'}"  # the recorded one is judged, not what it works with
+    assert "within has the malloc of" in obstacle(linked, command, glibc)
+    assert obstacle(Program("jemalloc", "libjemalloc.so.2", names=frozenset({"dynamic"})), command, glibc) == ""
+
+
+def test_the_lines_of_the_dynamic_linker() -> None:
+    line = "     9:\tbinding file {} [0] to {} [0]: normal symbol `{}' [GLIBC_2.2.5]\n"
+    libc = "/lib/x86_64-linux-gnu/libc.so.6"
+    text = [
+        line.format(libc, libc, "malloc"),
+        line.format("sh", libc, "malloc"),
+        line.format(libc, libc, "malloc"),  # the process starts another program
+        line.format("/lib/libpthread.so.0", "/lib/libmi malloc.so.2", "malloc"),
+        "     9:\tsomething else\n",
+        line.format("./an app", libc, "puts"),
+    ]
+    assert images_of(text) == [Image("sh", libc), Image("./an app", libc)]
+    assert images_of(text[4:]) == []
+    fixed = [line.format(libc, "python3", "malloc"), line.format("python3", "python3", "malloc")]
+    assert images_of(fixed) == [Image("python3", "python3")]
+    fixed.append(line.format("python3", "/lib/libjemalloc.so.2", "malloc"))
+    assert images_of(fixed) == [Image("python3", "/lib/libjemalloc.so.2")]
+
+
+def test_verify_of_a_program_that_contains_its_allocator(own: Path) -> None:
+    """Its own allocator is the reference, and nothing about another one is confirmed."""
+    options = ("--replays=30", "--allocators=glibc", "--verify=./within", "-q")
+    done = tune(own, "within.ljt", *options, "--json")
+    result = json.loads(done.stdout)
+    assert result["reference"] == "jemalloc" and result["program"]["in_executable"]
+    assert result["verified"] == [] and "LD_PRELOAD has no effect" in result["not_verified"] and done.returncode == 1
+    assert {row["allocator"]: row["environment"] for row in result["rows"] if not row["options"]} == {
+        "jemalloc": "",
+        "glibc": None,
+    }
+    text = tune(own, "within.ljt", *options).stdout
+    assert "the program ran on jemalloc, which is in its executable (" in text
+    assert "\n--verify: no verdict: LD_PRELOAD has no effect on this program" in text
+    assert "confirmed:" not in text
+
+
+def test_verify_of_a_program_that_is_linked_with_another_allocator(own: Path) -> None:
+    """Against its own allocator, and the C library's is really used."""
+    done = tune(own, "dynamic.ljt", "--replays=30", "--allocators=glibc", "--verify=./dynamic", "--json", "-q")
+    result = json.loads(done.stdout)
+    assert result["reference"] == result["program"]["allocator"] == "jemalloc" and result["not_verified"] is None
+    row = next(row for row in result["rows"] if row["allocator"] == "glibc")
+    assert row["environment"].startswith("LD_PRELOAD=libc.so.6")
+    memory = result["verified"][0]
+    assert memory["options"].startswith("glibc") and memory["reference"]["median"] > 1.05 * memory["measured"]["median"]
+
+
+def test_a_replay_that_is_too_short_for_what_is_returned_later(own: Path, tmp_path: Path) -> None:
+    script = "import time\nx = [bytes(1000) for n in range(20000)]\ndel x\ntime.sleep(2)"
+    record = ["ljtrace", "run", "--out=slow.ljt", "/usr/bin/python3", "-S", "-c", script]
+    subprocess.run(record, cwd=tmp_path, check=True, capture_output=True, timeout=300)
+    options = ("--replays=12", "--allocators=glibc,jemalloc", "-q")
+    text = tune(tmp_path, "slow.ljt", *options).stdout
+    assert re.search(
+        r"\nthe program took 2\.\d+ s, a replay 0\.\d+ s: what jemalloc returns after some time is not seen; "
+        r"--duration=3s replays it in this time\n",
+        text,
+    ), text
+    assert "not seen" not in tune(tmp_path, "slow.ljt", *options, "--duration=1").stdout
+    assert "not seen" not in tune(tmp_path, "slow.ljt", "--replays=12", "--allocators=glibc", "-q").stdout
+
+
+def test_the_defaults_of_all_allocators_come_before_options(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With a small budget, which allocator is better is answered, and no option is tried."""
+    replay = PretendedReplay(lambda *_: 1.0)
+    monkeypatch.setattr(time, "monotonic", lambda: replay.now)
+    defaults = [OptionSet(read_table(str(path), path.stem)) for path in TABLES]
+    for amount, least in ((1, 0), (60, 5)):
+        budget = Budget(amount)
+        whole, rest = (Bench(replay, part, "peak", budget) for part in ("whole", "rest"))  # type: ignore
+        replay_defaults(defaults, whole, rest, lambda: None)
+        assert whole.count(defaults[0]) >= 1
+        assert all(bench.count(one) >= least for bench in (whole, rest) for one in defaults)
+        assert budget.spent <= max(1, amount)
 
 
 SQL = """

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
@@ -25,6 +26,10 @@ class Allocator(NamedTuple):
     whole: str
     advice: tuple[str, ...]
     caveat: str = ""
+
+    def object_among(self, paths: Iterable[str]) -> str:
+        """The first of the paths whose object file contains this allocator; "" if there is none."""
+        return next((path for path in paths if re.match(self.objects, os.path.basename(path))), "")
 
 
 # The C library comes last: every program has it, and another allocator takes its place.
@@ -89,11 +94,11 @@ def allocator_of(trace: Trace) -> Allocator | None:
     """The allocator of the program's C heap: the one within the executable, which the native recorder has recognized by its
     functions, else by the object files. None: it is not known."""
     own = trace.info().get(OWN)
-    names = {os.path.basename(module.object) for module in trace.modules()}
+    objects = [module.object for module in trace.modules()]
     for allocator in ALLOCATORS:
         if allocator.name == own:
             return allocator
     for allocator in ALLOCATORS:
-        if any(re.match(allocator.objects, name) for name in names):
+        if allocator.object_among(objects):
             return allocator
     return None

@@ -11,6 +11,7 @@ SPDX-License-Identifier: GPL-2.0-or-later
 """
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
@@ -21,6 +22,7 @@ from steve.tune.options import OptionSet
 from steve.tune.search import CLOSE, Found, ranked
 
 ROUNDS, LEAST_ROUNDS = 11, 5
+DEFAULTS_SHARE = 0.8  # of the budget, at most: which allocator is the first question, and its options are the next
 
 
 @dataclass
@@ -113,6 +115,16 @@ def _final(found: Found, defaults: list[OptionSet]) -> list[OptionSet]:
     best = [one for finalist in found.finalists[:1] for one in (OptionSet(finalist.allocator), finalist)]
     wanted = dict.fromkeys([defaults[0], *best, *defaults, *found.finalists])
     return [one for one in wanted if one not in found.unusable]
+
+
+def replay_defaults(defaults: list[OptionSet], whole: Bench, held_out: Bench, tick: Callable[[], None]) -> None:
+    """Replay the defaults of all allocators on the whole file and the held-out part, as often as a verdict needs or as most of
+    the budget permits. The reference, which is their first, is replayed at least once on the whole file."""
+    end = whole.budget.after(DEFAULTS_SHARE)
+    whole.measure(defaults[:1], 1, math.inf, tick)
+    for number in range(LEAST_ROUNDS):
+        whole.measure(defaults[1:] if number == 0 else defaults, 1, end, tick)
+        held_out.measure(defaults, 1, end, tick)
 
 
 def choose(

@@ -30,7 +30,7 @@ class Samples:
 
     resident, mean, end: resident bytes of the whole process: most, on average and after the last operation; mean has none for a
     replay that is too short. own: resident bytes before the first operation. cpu: CPU time
-    of the replay in ns. p99: of malloc or free in ns, the greater. faults: page faults. failure: why it cannot be
+    of the replay in ns. p99: of malloc or free in ns, the greater. wall: elapsed time in ns, without the waits of --duration. faults: page faults. failure: why it cannot be
     used, "" if it can."""
 
     resident: list[float] = field(default_factory=list)
@@ -39,6 +39,7 @@ class Samples:
     own: list[float] = field(default_factory=list)
     cpu: list[float] = field(default_factory=list)
     p99: list[float] = field(default_factory=list)
+    wall: list[float] = field(default_factory=list)
     faults: list[float] = field(default_factory=list)
     failure: str = ""
 
@@ -56,6 +57,7 @@ class Samples:
             self.mean.append(own + result["mean_resident"])
         self.end.append(own + result["end_resident"])
         self.cpu.append(result["cpu_ns"])
+        self.wall.append(result["wall_ns"])
         self.faults.append(result["page_faults"])
         if "malloc" in result:
             self.p99.append(max(result["malloc"]["p99"], result["free"]["p99"], 1))

@@ -49,6 +49,11 @@ class Allocator:
     separator: str
     options: tuple[Option, ...]
 
+    @property
+    def returns_later(self) -> bool:
+        """Does it return memory after some time? It has an option for that."""
+        return any(option.timed for option in self.options)
+
     def option(self, name: str) -> Option:
         """The option of that name."""
         return next(option for option in self.options if option.name == name)
@@ -86,10 +91,13 @@ class OptionSet:
         ]
         return {**own, **({a.variable: a.separator.join(pairs)} if pairs else {})}
 
-    def shell(self) -> str:
-        """The assignments to write before a command in a shell; "" if none are needed."""
-        preload = {"LD_PRELOAD": self.allocator.library} if self.allocator.library else {}
-        return " ".join(f"{key}={shlex.quote(value)}" for key, value in {**preload, **self.environment()}.items())
+    def shell(self, environment: dict[str, str] | None = None) -> str:
+        """Assignments to write before a command in a shell; "" if none are needed. environment: other variables than those
+        of a program about which nothing is known."""
+        if environment is None:
+            preload = {"LD_PRELOAD": self.allocator.library} if self.allocator.library else {}
+            environment = {**preload, **self.environment()}
+        return " ".join(f"{key}={shlex.quote(value)}" for key, value in environment.items())
 
     def calls(self) -> list[str]:
         """C statements that set the same options in the program, as far as there are any."""

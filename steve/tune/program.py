@@ -1,0 +1,107 @@
+"""The program that a memtrace records: on which allocator it ran, for how long, and how to start it on another one.
+
+A library in LD_PRELOAD takes the place of every other malloc library, also of one that the program is linked with. It
+has no effect on a program whose executable contains malloc: the dynamic linker finds that one first.
+
+SPDX-License-Identifier: GPL-2.0-or-later
+"""
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from steve.trace.allocators import OWN, allocator_of
+
+if TYPE_CHECKING:
+    from steve.trace._memtrace import Trace
+    from steve.tune.options import OptionSet
+
+C_LIBRARY = "glibc"
+LIBC = "libc.so.6"
+LONG_ENOUGH = 0.5  # part of the program's time that a replay takes at least, to see what is returned after some time
+
+
+@dataclass(frozen=True)
+class Program:
+    """allocator: a name as that of a driver; "" if it is not known. object: path of the library or executable that contains
+    its malloc. is_within: is that the executable? names: under which the program was started, without folders. seconds:
+    how long it ran; 0 if that is not known."""
+
+    allocator: str = ""
+    object: str = ""
+    is_within: bool = False
+    names: frozenset[str] = frozenset()
+    seconds: float = 0.0
+
+    def environment(self, options: OptionSet) -> dict[str, str] | None:
+        """The variables that start the program with these options. None if no variables do: its executable contains
+        another allocator."""
+        if self.is_within:
+            return options.environment() if options.allocator.name == self.allocator else None
+        library = options.allocator.library
+        if not library and self.allocator not in ("", C_LIBRARY):
+            library = LIBC
+        return {**({"LD_PRELOAD": library} if library else {}), **options.environment()}
+
+    def described(self, reference: str) -> str:
+        """A sentence about its allocator, without a full stop. reference: with what others are compared."""
+        if not self.allocator:
+            return f"the file does not say on which allocator the program runs; the reference is {reference}"
+        text = f"the program ran on {self.allocator}"
+        if self.is_within:
+            text += f", which is in its executable ({self.object}): LD_PRELOAD has no effect on this program"
+        elif self.allocator != C_LIBRARY:
+            text += f" ({self.object})"
+        return text + ("" if reference == self.allocator else f"; the reference is {reference}")
+
+
+def program_of(trace: Trace, libraries: Mapping[str, str]) -> Program:
+    """The program of a memtrace that was read to its end. libraries: those of drivers, "" for none, by the drivers' names."""
+    info, objects = trace.info(), [module.object for module in trace.modules()]
+    executable = info.get("executable", "")
+    names = frozenset(os.path.basename(path) for path in (executable, info.get("command", "").split(" ")[0]) if path)
+    stats = trace.stats()
+    seconds = (stats["totals"]["nanoseconds"] or stats["nanoseconds"]) / 1e9
+    if info.get(OWN):
+        return Program(info[OWN], executable, True, names, seconds)
+    for name, library in libraries.items():
+        for path in objects:
+            if library and os.path.basename(path) == library:
+                return Program(name, path, False, names, seconds)
+    found = allocator_of(trace)
+    if found is None:
+        return Program(names=names, seconds=seconds)
+    return Program(found.name, found.object_among(objects), False, names, seconds)
+
+
+def recorded_program(path: str, libraries: Mapping[str, str]) -> Program:
+    """The program of a memtrace, or of the memtrace from which `steve ops` made the ops file `path` if it is still beside
+    it. Of another file nothing is known."""
+    from steve.system.errors import TraceError
+    from steve.trace import source
+    from steve.trace._memtrace import Trace
+
+    if source.holds_operations(path):
+        path = path.removesuffix("-ops")
+        if not os.path.isfile(path) or source.holds_operations(path):
+            return Program()
+    try:
+        trace = Trace(path)
+        trace.skim()
+    except TraceError:  # what is wrong with it is said by whoever translates it
+        return Program()
+    return program_of(trace, libraries)
+
+
+def unseen_returns(allocators: list[str], program: float, replay: float, way: str) -> list[str]:
+    """The sentence that the replay was too short for allocators that return memory after some time; none if it was long
+    enough. program, replay: how long both took, in seconds; the first is 0 if that is not known. way: what to do about it.
+    """
+    if not allocators or program and replay >= LONG_ENOUGH * program:
+        return []
+    took = f"the program took {program:.3g} s, a replay {replay:.2g} s" if program else f"a replay took {replay:.2g} s"
+    unless = "" if program else ", if the program took longer"
+    verb = "returns" if len(allocators) == 1 else "return"
+    return [f"{took}: what {' and '.join(allocators)} {verb} after some time is not seen{unless}; {way}"]
