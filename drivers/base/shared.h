@@ -130,10 +130,10 @@ struct job {
     uint32_t workers;      /* real threads at most, 0 = as many as the file has */
     uint64_t fail_nth; /* JOB_SPACE: number of the request for memory, from 1, that is refused; 0 = none */
     struct film_size film;
-    uint64_t places_at; /* JOB_PLACES: after how many operations; 0 = find the worst moment */
-    char sites[PATH_MAX];   /* FILM_SITE: the file that names the site of each block (drivers/film/sites.h), */
+    uint64_t places_at;   /* JOB_PLACES: after how many operations; 0 = find the worst moment */
+    char sites[PATH_MAX]; /* FILM_SITE: the file that names the site of each block (drivers/film/sites.h), */
     uint64_t sites_at, sites_blocks; /* where in it the blocks begin, and how many there are */
-    uint64_t pace;      /* JOB_SYSTEM: nanoseconds that the replay is to take at least, 0 = full speed */
+    uint64_t pace; /* JOB_SYSTEM, JOB_SPACE: nanoseconds that the replay takes at least, 0 = full speed */
 };
 
 enum job_status {
@@ -218,6 +218,7 @@ struct shared {
     /* bytes allocated outside of the heap during the replay, JOB_SPACE */
     uint64_t outside;
     struct space_peak peak; /* measured now and then, JOB_SPACE */
+    uint64_t end_resident;  /* bytes of the heap in memory after the last operation, JOB_SPACE */
     /* range of addresses of blocks, in bytes from the start of the heap */
     uint64_t lowest_block, highest_block;
     struct islands islands; /* parts of this range with blocks; one for an allocator that moves blocks */

@@ -62,6 +62,7 @@ static void put_space(const struct session *s, const struct shared *b)
 {
     put_number("live_peak", s->plan.facts.live_peak);
     put_number("resident", b->peak.resident);
+    put_number("end_resident", b->end_resident);
     put_number("mapped", b->peak.mapped);
     put_number("used", b->peak.used);
     if (s->info.has_usable)
@@ -112,6 +113,7 @@ static int measure(struct session *s)
     enum job_status status = session_run(s, JOB_TIMED, 0, -1);
     if (status == STATUS_DONE) {
         put_latencies(s->shared);
+        s->job.pace = s->options->pace;
         status = session_run(s, JOB_SPACE, 0, -1);
     }
     if (status == STATUS_DONE)

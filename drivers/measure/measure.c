@@ -8,6 +8,7 @@
 #include "drivers/measure/probe.h"
 #include "drivers/run/audit.h"
 #include "drivers/run/guard.h"
+#include "drivers/run/pace.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -26,6 +27,7 @@ struct measure {
     uint64_t asked;                  /* bytes of the News since the last data point */
     uint64_t hint;                   /* largest block according to the allocator */
     uint64_t seen_used, seen_mapped; /* the most bytes, live and mapped, at a look at the resident bytes */
+    uint64_t begun;                  /* wall time */
     struct audit audit;
 };
 
@@ -167,7 +169,24 @@ static bool is_higher(uint64_t now, uint64_t seen)
     return now > seen + seen / FINE_LOOKS;
 }
 
-/* Update the space at the moment of the most resident bytes. Reading them takes time, so this is done now and then, when
+/* Bytes of the heap that the allocator has from the system. */
+static uint64_t mapped_now(const struct measure *m)
+{
+    const bool maps = m->e->driver->confinement != STEVE_IN_HEAP;
+    return maps ? region_committed() : region_extent(m->e->driver);
+}
+
+/* Update the space at the moment of the most resident bytes. Returns these bytes now. */
+static uint64_t look(struct measure *m, uint64_t mapped)
+{
+    struct shared *b = m->e->shared;
+    const uint64_t now = region_resident();
+    if (now > b->peak.resident)
+        b->peak = (struct space_peak){now, mapped, m->used, m->usable, m->headers};
+    return now;
+}
+
+/* Look at the space. Reading them takes time, so this is done now and then, when
  * the heap has grown, and at the live peak. `mapped`: bytes at this moment. */
 static void note_peak(struct measure *m, uint64_t mapped)
 {
@@ -179,9 +198,7 @@ static void note_peak(struct measure *m, uint64_t mapped)
         return;
     m->seen_used = m->used > m->seen_used ? m->used : m->seen_used;
     m->seen_mapped = mapped > m->seen_mapped ? mapped : m->seen_mapped;
-    const uint64_t now = region_resident();
-    if (now > b->peak.resident)
-        b->peak = (struct space_peak){now, mapped, m->used, m->usable, m->headers};
+    look(m, mapped);
 }
 
 static bool done(void *ctx, char op, uint64_t size)
@@ -191,11 +208,12 @@ static bool done(void *ctx, char op, uint64_t size)
     b->allocated += op == 'F' ? 0 : size;
     m->asked += op == 'N' ? size : 0;
     uint64_t extent = region_extent(m->e->driver);
-    bool maps = m->e->driver->confinement != STEVE_IN_HEAP;
     if (extent > b->highest)
         b->highest = extent;
-    uint64_t mapped = maps ? region_committed() : extent;
+    uint64_t mapped = mapped_now(m);
     fragmentation_add(&b->fragmentation, op == 'N' ? size : 0, m->used, mapped);
+    if (m->e->ops % (b->job.facts.steps / LOOKS + 1) == 0)
+        pace_keep(m->e, m->begun);
     note_peak(m, mapped);
     if (!engine_at_point(m->e) || b->count == b->room)
         return true;
@@ -234,10 +252,12 @@ void measure_run(struct engine *e)
         return;
     }
     uint64_t outside = outside_heap_bytes();
+    m.begun = clock_wall();
     e->shared->refusal.nth = e->shared->job.fail_nth;
     region_refuse(&e->shared->refusal);
     engine_watched(e, &w);
     region_refuse(NULL);
+    e->shared->end_resident = look(&m, mapped_now(&m));
     uint64_t now = outside_heap_bytes();
     e->shared->outside = now > outside ? now - outside : 0;
     if (!take_rest(&m))

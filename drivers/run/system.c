@@ -6,6 +6,7 @@
 #include "config.h"
 #include "drivers/run/system.h"
 #include "drivers/base/clock.h"
+#include "drivers/run/pace.h"
 #include "drivers/run/threads.h"
 
 #include <fcntl.h>
@@ -14,7 +15,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
-#include <time.h>
 #include <unistd.h>
 
 static bool system_init(void *base, size_t size)
@@ -129,19 +129,6 @@ static void locked(void *ctx, const struct block *b, bool is_locked)
 {
 }
 
-/* Wait until the moment at which the program would have done this operation. */
-static void keep_pace(struct sampled *r)
-{
-    const struct job *j = &r->e->shared->job;
-    uint64_t due = r->begun + (uint64_t)((double)j->pace * (double)r->e->ops / (double)j->total_ops);
-    uint64_t now = clock_wall();
-    if (now >= due)
-        return;
-    struct timespec pause = {(time_t)((due - now) / 1000000000u), (long)((due - now) % 1000000000u)};
-    nanosleep(&pause, NULL);
-    r->slept += clock_wall() - now;
-}
-
 static bool done(void *ctx, char op, uint64_t size)
 {
     struct sampled *r = ctx;
@@ -152,8 +139,7 @@ static bool done(void *ctx, char op, uint64_t size)
     r->sum += resident > r->baseline ? resident - r->baseline : 0;
     r->samples++;
     r->sampling += clock_thread() - from;
-    if (r->e->shared->job.pace)
-        keep_pace(r);
+    r->slept += pace_keep(r->e, r->begun);
     return true;
 }
 

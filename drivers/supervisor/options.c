@@ -21,7 +21,7 @@ static const char s_usage[] =
     "                    THEORETICAL_HEAP_SIZE\n"
     "       steve-replay --allocator NAME|PATH --min-heap OPS [--json]\n"
     "       steve-replay --allocator NAME|PATH --check OPS [--fail-nth=N|each] [--json]\n"
-    "       steve-replay --allocator NAME|PATH --measure OPS [--heap=BYTES|4x]\n"
+    "       steve-replay --allocator NAME|PATH --measure OPS [--heap=BYTES|4x] [--pace=MS]\n"
     "       steve-replay --allocator NAME|PATH --places OPS -o FILE [--at=OP]\n"
     "       steve-replay --system OPS [--latency] [--pace=MS] [--threads=replay]\n"
     "       steve-replay --run -o RESULT -- PROGRAM [ARGUMENT...]\n"
@@ -221,8 +221,8 @@ static const struct specification s_options[] = {
     {"latency", 0, FLAG, NULL, FIELD(latency),
      .help = "with --system: also time single operations, in another replay"},
     {"pace", 0, OTHER, "MS", .set = set_pace,
-     .help = "with --system: spread the operations over so many milliseconds, as the\n"
-             "program did, for options that act after some time"},
+     .help = "with --system, and the space of --measure: spread the operations over so\n"
+             "many milliseconds, as the program did, for what acts after some time"},
     {"timeout", 0, NUMBER, "SECONDS", FIELD(timeout), 0, 1000000,
      "end an allocator that does nothing for so long (default 60, 0: never)"},
     {"still", 0, TEXT, "FILE.png", FIELD(still),
@@ -414,8 +414,12 @@ static int check_whole(const struct options *o)
         return wrong("--min-heap finds the heap for one round: no --heap and no --killpercent");
     if (o->command == COMMAND_RUN && !o->output)
         return wrong("--run needs -o RESULT");
-    if ((o->pace || o->latency) && o->command != COMMAND_SYSTEM)
-        return wrong("--pace and --latency go with --system");
+    if (o->pace && o->command != COMMAND_SYSTEM && o->command != COMMAND_MEASURE)
+        return wrong("--pace goes with --system and --measure");
+    if (o->latency && o->command != COMMAND_SYSTEM)
+        return wrong("--latency goes with --system");
+    if (o->threads == THREADS_REPLAY && o->command == COMMAND_MEASURE && o->pace)
+        return wrong("--threads=replay has no --pace");
     if (o->threads == THREADS_REPLAY && o->command == COMMAND_SYSTEM)
         return o->pace || o->latency ? wrong("--threads=replay has no --pace and no --latency")
                                      : OPTIONS_GOOD;

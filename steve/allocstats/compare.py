@@ -32,7 +32,7 @@ NULL = "null"
 COUNTS = ("minor_faults", "major_faults", "memory_calls", "yields", "preemptions")
 HARDWARE = ("cycles", "instructions", "cache_misses", "dtlb_misses")
 LATENCIES = ("p50_ns", "p99_ns", "p999_ns", "max_ns")
-SPACES = ("resident", "mapped", "used", "usable", "headers", "outside")
+SPACES = ("resident", "end_resident", "mapped", "used", "usable", "headers", "outside")
 
 Measurement = dict[str, Any]  # what steve-replay --measure prints
 
@@ -105,14 +105,15 @@ class Comparison:
 
 
 class _Runner:
-    """Measures with one ops file and one heap at a time."""
+    """Measures with one ops file and one heap at a time. pace: the option for measurements that are kept, if any."""
 
-    def __init__(self, replay: Replay, ops: str, options: tuple[str, ...]) -> None:
-        self.replay, self.ops, self.options = replay, ops, options
+    def __init__(self, replay: Replay, ops: str, options: tuple[str, ...], pace: tuple[str, ...]) -> None:
+        self.replay, self.ops, self.options, self.pace = replay, ops, options, pace
 
-    def measure(self, allocator: str, heap: int) -> Measurement | None:
+    def measure(self, allocator: str, heap: int, kept: bool = False) -> Measurement | None:
         """One measurement; None if the heap is too small. SteveError if the allocator fails."""
-        outcome = self.replay.run("-a", allocator, "--measure", self.ops, "--heap", str(heap), *self.options)
+        options = (*self.options, *(self.pace if kept else ()))
+        outcome = self.replay.run("-a", allocator, "--measure", self.ops, "--heap", str(heap), *options)
         if outcome.out_of_memory:
             return None
         if outcome.status != 0:
@@ -156,7 +157,7 @@ def _one_round(
     cost: float = null["cpu_ns"] / max(null["operations"], 1)
     for driver in order:
         try:
-            one = runner.measure(driver.name, heap)
+            one = runner.measure(driver.name, heap, True)
         except SteveError as error:
             failures.append(Failure(entries.pop(driver).name, str(error)))
             continue
@@ -177,9 +178,11 @@ def compare(
     seed: int,
     options: tuple[str, ...],
     tick: Callable[[int, int], None],
+    seconds: float | None = None,
 ) -> Comparison:
     """Measure all drivers in `rounds` rounds. options: further ones for steve-replay. tick(done, total) is called after
-    each measurement. SteveError if no allocator can be measured."""
+    each measurement. seconds: how long the replays that measure memory are to take; None: full speed. SteveError if no
+    allocator can be measured."""
     drivers = [driver for driver in drivers if plain_name(driver.name) != NULL]
     total, done = len(drivers) * (rounds + 1), 0
 
@@ -191,7 +194,8 @@ def compare(
     shuffle, costs = random.Random(seed), []
     heaps = heap_series(max([heap, *(round_up(driver.least_heap) for driver in drivers)]))
     with scratch_folder("steve-compare.") as scratch:
-        runner = _Runner(replay, heap_events_only(ops, scratch), options)
+        pace = () if seconds is None else (f"--pace={max(1, round(1000 * seconds))}",)
+        runner = _Runner(replay, heap_events_only(ops, scratch), options, pace)
         size, entries, failures = _common_heap(runner, drivers, heaps, ticked)
         for _ in range(rounds):
             order = list(entries)

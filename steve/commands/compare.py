@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import os
 from typing import Any
 
@@ -21,13 +22,15 @@ from steve.plots.throughput import draw_throughput
 from steve.system.errors import SteveError, UsageError
 from steve.system.messages import note
 from steve.terminal import arguments
+from steve.terminal.durations import seconds_of
 from steve.terminal.progress import Progress
 from steve.terminal.units import human_bytes, human_count, human_ns
+from steve.tune.options import find_tables
+from steve.tune.program import C_LIBRARY, Program, recorded_program, unseen_returns
 
 NAME = "compare"
 HELP = "rank allocators on an ops file by repeated measurements, with intervals"
 STARTS_ALLOCATORS = True
-USUAL = "glibc"  # what a program uses if nobody selects another one
 ROUNDS = 11  # at least, unless the user asks for fewer
 EXAMPLES = """\
 Every allocator is measured once in each round, in fresh processes and in random order. The table has medians over the
@@ -42,6 +45,7 @@ columns of the table:
             includes a write to each page of new blocks, so the page faults that a program would have
   p50 to max  times of single operations; `<10 ns`: less than the step of the clock
   resident  most bytes in pages that were touched; space: its place in order of these
+  at end    resident after the last operation
   mapped    bytes obtained from the system at that moment, which is another one for each allocator; less than resident
             if pages were left that are still in memory. `optimal` counts live bytes only and has no memory: 0 B
   inside    percent of the resident bytes that are in blocks beyond the requested sizes (internal fragmentation)
@@ -50,11 +54,16 @@ columns of the table:
   faults    page faults, including those of the writes to new blocks
   mem.calls  calls of mmap, munmap, mremap, madvise and brk for the heap; other system calls are not counted
 
-The lines below the table name the allocators on the frontier, and those that are certainly better than glibc, which a
-program uses if you select no other. `steve-replay --list` says which are libraries and which are references. A
-program tries a library without a change: LD_PRELOAD=libjemalloc.so.2 PROGRAM (Debian 12: package libjemalloc2).
-`steve-replay --list` has the library of each allocator that can be tried so. If others were measured, too, a line says
-which ones these are. To choose among them: --allocator glibc,jemalloc,mimalloc,tcmalloc,tbbmalloc.
+The lines below the table name the allocators on the frontier, and those that are certainly better than the one on which
+the program ran. That is known if the memtrace APP.ljt, from which APP.ljt-ops was made, is beside it; else it is glibc.
+A replay takes less time than the program did. What an allocator returns after some time (jemalloc after ten seconds) is
+seen with --duration only: the replay that measures memory then takes as long. That is in each round, for each
+allocator.
+
+`steve-replay --list` says which are libraries and which are references. A program tries a library without a change:
+LD_PRELOAD=libjemalloc.so.2 PROGRAM (Debian 12: package libjemalloc2). It has no effect on an executable that contains
+malloc. `steve-replay --list` has the library of each allocator that can be tried so. If others were measured, too, a
+line says which ones these are. To choose among them: --allocator glibc,jemalloc,mimalloc,tcmalloc,tbbmalloc.
 
 With --threads=1,2,4 the threads of OPS (steve ops --threads) are replayed on so many real ones instead, and the table
 and the figure OPS-threads.png show operations in a second. Operations on one block keep their order. columns: remote,
@@ -88,6 +97,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--threads", metavar="LIST", help="throughput on so many real threads: numbers from 1 to 1024 with commas"
+    )
+    parser.add_argument(
+        "--duration",
+        type=seconds_of,
+        metavar="TIME",
+        help="how long the program takes: replays that measure memory take as long",
     )
     parser.add_argument("--timeout", metavar="SECONDS", help="as for allocstats")
     parser.add_argument(
@@ -170,6 +185,7 @@ def _row(entry: Entry, result: Comparison, time: Places, space: Places) -> list[
         *(_latency(entry.median(key), result.clock_step) for key in LATENCIES),
         _range(space.place.get(entry.name)),
         _bytes(entry.median("resident")),
+        _bytes(entry.median("end_resident")),
         _bytes(entry.median("mapped")),
         *_shares(entry),
         _count(entry.median("minor_faults")),
@@ -187,6 +203,7 @@ HEADINGS = (
     "max",
     "space",
     "resident",
+    "at end",
     "mapped",
     "inside",
     "headers",
@@ -196,25 +213,55 @@ HEADINGS = (
 )
 
 
-def _better(result: Comparison, places: Places, measure: str) -> str:
-    """The allocators that are certainly better than the usual one by "time" or "resident", and by how much."""
+def _better(result: Comparison, places: Places, measure: str, reference: str) -> str:
+    """The allocators that are certainly better than the reference by "time" or "resident", and by how much."""
 
     def value(name: str) -> float:
         entry = next(entry for entry in result.entries if entry.name == name)
         return (entry.time if measure == "time" else entry.median(measure)).value  # type: ignore
 
-    names = [name for name in places.order if (name, USUAL) in places.better]
-    return ", ".join(f"{name} ({100 * (1 - value(name) / value(USUAL)):.1f}% less)" for name in names) or "none"
+    names = [name for name in places.order if (name, reference) in places.better]
+    return ", ".join(f"{name} ({100 * (1 - value(name) / value(reference)):.1f}% less)" for name in names) or "none"
 
 
-def _against_usual(result: Comparison, time: Places, space: Places) -> list[str]:
-    """The line about the allocators that are certainly better than the usual one; none if that was not measured."""
-    if USUAL not in time.order or len(time.order) == 1:
-        return []
-    return [
-        f"certainly faster than {USUAL}: {_better(result, time, 'time')}; certainly less memory: "
-        f"{_better(result, space, 'resident')}"
-    ]
+def _reference(result: Comparison, program: Program) -> str:
+    """With what the others are compared: the allocator on which the program ran, if it was measured and is known."""
+    measured = [entry.name for entry in result.real]
+    return program.allocator if program.allocator in measured else C_LIBRARY
+
+
+def _against_reference(result: Comparison, program: Program, time: Places, space: Places) -> list[str]:
+    """The lines about the program's allocator, and those that are certainly better; the latter only if it was measured."""
+    reference = _reference(result, program)
+    if reference not in time.order:
+        return [program.described("")] if program.allocator else []
+    lines = [program.described(reference)]
+    if len(time.order) > 1:
+        lines.append(
+            f"certainly faster than {reference}: {_better(result, time, 'time', reference)}; certainly less memory: "
+            f"{_better(result, space, 'resident', reference)}"
+        )
+    return lines
+
+
+def _in_the_program(result: Comparison, program: Program, later: list[str], duration: float | None) -> list[str]:
+    """The lines that relate the replay to the program's time, if that is known. later: the names of allocators that return
+    memory after some time."""
+    entry = next((one for one in result.entries if one.name == _reference(result, program)), result.entries[0])
+    lines = []
+    if program.seconds:
+        nanoseconds = max(entry.time.value, 0) * entry.rounds[0]["operations"]
+        lines.append(
+            f"all operations take {entry.name} {human_ns(nanoseconds)}, {nanoseconds / program.seconds / 1e7:.1f}% of "
+            f"the {program.seconds:.3g} s recorded"
+        )
+    if duration is None:
+        text = f"{math.ceil(program.seconds)}s" if program.seconds else "TIME"
+        way = f"--duration={text} replays it in this time"
+        replay = entry.median("wall_ns").value / 1e9  # type: ignore
+        names = [one.name for one in result.entries if one.name in later]
+        lines += unseen_returns(names, program.seconds, replay, way)
+    return lines
 
 
 def _of_few_rounds(result: Comparison) -> list[str]:
@@ -228,21 +275,23 @@ def _of_few_rounds(result: Comparison) -> list[str]:
     ]
 
 
-def _to_preload(result: Comparison, drivers: list[Driver]) -> list[str]:
+def _to_preload(result: Comparison, drivers: list[Driver], program: Program) -> list[str]:
     """The line that says which of the allocators a program can be started with; none if that is all of them."""
     names = [entry.name for entry in result.entries]
     with_library = {driver.name for driver in drivers if driver.library}
-    if not set(names) - {USUAL, *with_library}:
+    if program.is_within or not set(names) - {C_LIBRARY, *with_library}:
         return []
     found = ", ".join(sorted(name for name in names if name in with_library))
-    others = "all others" if USUAL not in names else f"all others but {USUAL}"
+    others = "all others" if C_LIBRARY not in names else f"all others but {C_LIBRARY}"
     return [
         f"a program can be started with {found or 'none of these'} (LD_PRELOAD: see `steve help compare`); {others} are for "
         "comparison only"
     ]
 
 
-def _table(result: Comparison, drivers: list[Driver]) -> str:
+def _table(
+    result: Comparison, drivers: list[Driver], program: Program, later: list[str], duration: float | None
+) -> str:
     time, space = result.places("time"), result.places("resident")
     rows = [_row(entry, result, time, space) for entry in sorted(result.entries, key=lambda e: e.time.value)]
     left_out = sum(sum(entry.values("left_out") or []) for entry in result.entries)
@@ -253,9 +302,10 @@ def _table(result: Comparison, drivers: list[Driver]) -> str:
         f"the clock's step is {human_ns(result.clock_step)} and its reading, which is taken off, takes "
         f"{human_ns(result.clock_cost)}; {left_out:,.0f} single timings were left out because the thread was preempted",
         f"the frontier of time and space: {', '.join(entry.name for entry in result.frontier())}",
-        *_against_usual(result, time, space),
+        *_against_reference(result, program, time, space),
+        *_in_the_program(result, program, later, duration),
         *_of_few_rounds(result),
-        *_to_preload(result, drivers),
+        *_to_preload(result, drivers, program),
     ]
     missing = result.without_hardware()
     if missing:
@@ -288,9 +338,13 @@ def _places_as_json(places: Places) -> dict[str, Any]:
     }
 
 
-def _as_json(result: Comparison, figures: list[str], skipped: list[Driver]) -> dict[str, Any]:
+def _as_json(
+    result: Comparison, figures: list[str], skipped: list[Driver], program: Program = Program()
+) -> dict[str, Any]:
     return {
         "opsfile": result.ops,
+        "program": program.as_dict(),
+        "reference": _reference(result, program),
         "heap": result.heap,
         "live_peak": result.live_peak,
         "rounds": result.rounds,
@@ -375,6 +429,8 @@ def run(args: argparse.Namespace) -> int:
     seed = _number("--seed", args.seed, 0, 2**63)
     options = () if args.timeout is None else (f"--timeout={_number('--timeout', args.timeout, 0, 10**6)}",)
     stem, formats = _target(args)
+    if args.threads and args.duration:
+        raise UsageError("--threads measures no memory: it has no --duration")
     replay = Replay()
     drivers, skipped = choose(args.allocator, replay.drivers())
     if not os.path.exists(args.ops):
@@ -390,13 +446,19 @@ def run(args: argparse.Namespace) -> int:
             curves = throughput(replay, args.ops, drivers, workers, rounds or ROUNDS, seed, options, progress)
         else:
             rounds = rounds or max(ROUNDS, rounds_needed(len(drivers)))
-            result = compare(replay, args.ops, drivers, heap, rounds, seed, options, progress)
+            if args.duration:
+                count, seconds = rounds * len(drivers), human_ns(1e9 * rounds * len(drivers) * args.duration)
+                note(NAME, f"this takes {seconds} at least: {count} replays of {args.duration:g} s", args.quiet)
+            result = compare(replay, args.ops, drivers, heap, rounds, seed, options, progress, args.duration)
     if args.threads:
         figures, failures = draw_throughput(curves, stem, formats), curves.failures
         answer, table = _throughput_as_json(curves, figures, skipped), _throughput_table(curves)
     else:
         figures, failures = draw_comparison(result, stem, formats), result.failures
-        answer, table = _as_json(result, figures, skipped), _table(result, drivers)
+        program = recorded_program(args.ops, {driver.name: driver.library for driver in drivers})
+        later = [table.name for table in find_tables(replay.ask("--list", "--json")) if table.returns_later]
+        answer = _as_json(result, figures, skipped, program)
+        table = _table(result, drivers, program, later, args.duration)
     if args.json:
         print(json.dumps(answer, indent=2, allow_nan=False))
     elif not args.quiet:

@@ -20,6 +20,7 @@ from steve.system.messages import note
 from steve.system.output import Output
 from steve.system.tempfiles import scratch_folder
 from steve.terminal import arguments
+from steve.terminal.durations import seconds_of
 from steve.terminal.progress import Progress
 from steve.terminal.units import human_bytes, human_ns
 from steve.tune.program import C_LIBRARY, Program
@@ -88,19 +89,6 @@ examples:
   steve tune app.ljt --replays=500 --json -q
   steve tune app.ljt --verify='./app --load=test.data' -o tuned.png
 """
-
-
-def seconds_of(text: str) -> float:
-    """An amount of time: 90, 90s, 10m, 1h."""
-    units = {"s": 1, "m": 60, "h": 3600}
-    number, unit = (text[:-1], text[-1]) if text[-1:] in units else (text, "s")
-    try:
-        value = float(number) * units[unit]
-    except ValueError:
-        value = 0
-    if not 0 < value < 1e7:
-        raise argparse.ArgumentTypeError(f"'{text}' is not a time like 90s, 10m or 1h")
-    return value
 
 
 def count_of(text: str) -> int:
@@ -506,12 +494,7 @@ def _as_json(args: argparse.Namespace, result: Result) -> dict[str, Any]:
         "file": args.file,
         "goal": choice.goal,
         "reference": choice.reference.name,
-        "program": {
-            "allocator": result.program.allocator or None,
-            "object": result.program.object or None,
-            "in_executable": result.program.is_within,
-            "seconds": result.program.seconds or None,
-        },
+        "program": result.program.as_dict(),
         "recommended": {**_row_as_json(choice, one, result.program), "calls": one.calls(), "timed": one.timed}
         if choice.judged
         else None,

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import os
 import random
 import re
 import shutil
@@ -36,7 +37,7 @@ def show(answer):  # importing json and random would take longer than all the re
     print(str(answer).replace("'", '"').replace("True", "true").replace("None", "null"))
 
 if "--list" in args:
-    show([{"name": n, "available": True, "reason": "", "least_heap": 0,
+    show([{"name": n, "available": True, "reason": "", "least_heap": 0, "path": "/none/" + n + ".so",
         "library": "libmimalloc.so.2" if n == "mimalloc" else ""} for n in TIMES])
 elif "--peakmem" in args:
     show({"live_peak": 10000})
@@ -57,7 +58,7 @@ else:
         "minor_faults": 3, "major_faults": 0, "yields": 0, "preemptions": 0, "memory_calls": 7, "cycles": None,
         "instructions": None, "cache_misses": None, "dtlb_misses": None, "p50_ns": 5, "p99_ns": 50, "p999_ns": 100,
         "max_ns": 1000, "timed": 990, "left_out": 10, "clock_step_ns": 10.0, "clock_cost_ns": 30.0, "live_peak": 10000,
-        "resident": space, "mapped": 40000, "used": 10000, "usable": 12000, "headers": 800, "outside": 0})
+        "resident": space, "end_resident": space // 2, "mapped": 40000, "used": 10000, "usable": 12000, "headers": 800, "outside": 0})
 """
 
 
@@ -209,6 +210,7 @@ def test_failures_do_not_stop_the_others(stand_in: Path) -> None:
     [
         (["--rounds", "4"], 2, "--rounds: '4' is not a number from 5 to 999"),
         (["--seed", "x"], 2, "--seed"),
+        (["--duration", "soon"], 2, "'soon' is not a time"),
         (["--format", "gif"], 2, "--format"),
         (["--allocator", "none"], 2, "unknown allocator"),
     ],
@@ -328,6 +330,62 @@ def test_three_repetitions_do_not_contradict_each_other(tmp_path: Path) -> None:
             assert entry["minor_faults"][0] > 10
 
 
+def _usable(*names: str) -> None:
+    """Skip the test if one of these drivers cannot be used."""
+    for driver in Replay().drivers():
+        if driver.name in names and not driver.available:
+            pytest.skip(f"{driver.name}: {driver.reason}")
+
+
+def test_memory_that_is_returned_after_some_time(tmp_path: Path) -> None:
+    """jemalloc keeps free pages for up to ten seconds: a replay at full speed has all of them at the end."""
+    _usable("jemalloc")
+    count = 20000
+    made = [f"{n} N {65536 + 4096 * n} 2000" for n in range(count)]
+    freed = [f"{n} F 0 0" for n in range(count)]
+    later = [f"{n} {code} {65536} 64" for n in range(count, 5 * count) for code in "NF"]
+    (tmp_path / "app-ops").write_text("\n".join([*made, *freed, *later]) + "\n")
+    command = ["steve-replay", "-a", "jemalloc", "--measure", "app-ops", "--heap=256M"]
+    fast, slow = (
+        json.loads(subprocess.run([*command, *more], cwd=tmp_path, capture_output=True, check=True).stdout)
+        for more in ((), ("--pace=12000",))
+    )
+    assert fast["end_resident"] > 2000 * count and 0 < slow["end_resident"] < 0.6 * fast["end_resident"]
+    assert slow["wall_ns"] < 10e9, "only the replay that measures space takes that long"
+    assert fast["resident"] >= fast["end_resident"] and slow["resident"] >= 2000 * count
+
+
+def test_the_program_of_the_trace(tmp_path: Path) -> None:
+    """The memtrace is beside the ops file: its allocator is the reference, and its time is set against the operations'."""
+    _usable("jemalloc", "mimalloc")
+    script = "import time\nx = [bytes(1000) for n in range(20000)]\ndel x\ntime.sleep(2)"
+    program = ["/usr/bin/python3", "-S", "-c", script]
+    env = {**os.environ, "LD_PRELOAD": "libmimalloc.so.2.0"}
+    if b"cannot be preloaded" in subprocess.run(["/bin/true"], env=env, capture_output=True, check=True).stderr:
+        pytest.skip("libmimalloc2.0 is not installed")
+    subprocess.run(["ljtrace", "run", "--out=app.ljt", *program], cwd=tmp_path, env=env, check=True, timeout=300)
+    subprocess.run(["steve", "ops", "app.ljt", "-q"], cwd=tmp_path, check=True)
+    ops = tmp_path / "app.ljt-ops"
+    text = compare(ops, "--allocator", "glibc,jemalloc,mimalloc", "--rounds", 5).stdout
+    assert re.search(
+        r"\nthe program ran on mimalloc \(/\S*libmimalloc\.so\.2\.0\)\ncertainly faster than mimalloc: ", text
+    )
+    assert re.search(r"\nall operations take mimalloc [\d.]+ .s, \d+\.\d% of the 2\.\d+ s recorded\n", text), text
+    too_short = "what jemalloc and mimalloc return after some time is not seen; --duration=3s replays it in this time"
+    assert too_short in text and "  at end  " in text
+    only = compare(ops, "--allocator", "glibc", "--rounds", 5).stdout
+    assert "not seen" not in only and "the program ran on mimalloc (" in only
+    done = compare(ops, "--allocator", "mimalloc", "--rounds", 5, "--duration", "0.5s")
+    assert "not seen" not in done.stdout and "this takes 2.5 s at least: 5 replays of 0.5 s" in done.stderr
+    result = json.loads(compare(ops, "--allocator", "glibc,mimalloc", "--rounds", 5, "--json").stdout)
+    assert result["reference"] == result["program"]["allocator"] == "mimalloc" and 2 < result["program"]["seconds"] < 60
+    assert all(one["end_resident"][0] <= one["resident"][0] for one in result["results"])
+    (tmp_path / "app.ljt").unlink()
+    alone = compare(ops, "--allocator", "glibc,mimalloc", "--rounds", 5).stdout
+    assert "the file does not say on which allocator the program runs; the reference is glibc" in alone
+    assert "what mimalloc returns after some time is not seen, if the program took longer; --duration=TIME" in alone
+
+
 @pytest.mark.skipif(not shutil.which("steve-replay"), reason="steve-replay is not built")
 def test_throughput_on_threads(tmp_path: Path) -> None:
     chance, lines = random.Random(5), []
@@ -349,3 +407,4 @@ def test_throughput_on_threads(tmp_path: Path) -> None:
     done = compare(ops, "--threads", "2", "--allocator", "glibc", "--rounds", 5)
     assert done.returncode == 0 and done.stdout.split()[:3] == ["allocator", "2", "thr."]
     assert compare(ops, "--threads", "0").returncode == 2
+    assert "it has no --duration" in compare(ops, "--threads", "2", "--duration", "1s").stderr

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from steve.trace.allocators import OWN, allocator_of
 
@@ -45,6 +45,15 @@ class Program:
             library = LIBC
         return {**({"LD_PRELOAD": library} if library else {}), **options.environment()}
 
+    def as_dict(self) -> dict[str, Any]:
+        """For JSON: null for what is not known."""
+        return {
+            "allocator": self.allocator or None,
+            "object": self.object or None,
+            "in_executable": self.is_within,
+            "seconds": self.seconds or None,
+        }
+
     def described(self, reference: str) -> str:
         """A sentence about its allocator, without a full stop. reference: with what others are compared."""
         if not self.allocator:
@@ -54,7 +63,7 @@ class Program:
             text += f", which is in its executable ({self.object}): LD_PRELOAD has no effect on this program"
         elif self.allocator != C_LIBRARY:
             text += f" ({self.object})"
-        return text + ("" if reference == self.allocator else f"; the reference is {reference}")
+        return text + ("" if reference in ("", self.allocator) else f"; the reference is {reference}")
 
 
 def program_of(trace: Trace, libraries: Mapping[str, str]) -> Program:
