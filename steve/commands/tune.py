@@ -346,6 +346,13 @@ def _table(choice: Choice) -> str:
     return aligned([head, *rows])
 
 
+def _budget(choice: Choice) -> str:
+    """The option that gives a budget for a verdict about the defaults, with some more time than is expected."""
+    if choice.whole.budget.counted:
+        return f"--replays={math.ceil(choice.least_budget)}"
+    return f"--budget={math.ceil(1.2 * choice.least_budget)}s"
+
+
 def _setting(program: Program, one: OptionSet) -> str:
     """How to start the program with an option set."""
     environment = program.environment(one)
@@ -362,7 +369,8 @@ def _advice(choice: Choice, program: Program) -> list[str]:
     if not choice.judged:
         return [
             "no verdict: the budget was too small to replay anything often enough to compare it with "
-            f"{reference.name}; the numbers above are of single replays"
+            f"{reference.name}; the numbers above are of too few replays",
+            f"  the defaults alone take about {_budget(choice)}",
         ]
     if one == reference:
         lines = [f"keep the defaults of {reference.name}: no option set is certainly better for {choice.goal}"]

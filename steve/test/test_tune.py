@@ -250,6 +250,7 @@ def test_nothing_is_said_of_what_was_not_compared(monkeypatch: pytest.MonkeyPatc
     assert not choice.judged and choice.verdict(choice.reference) == "not compared"
     assert "no verdict: the budget was too small" in text
     assert "keep the defaults" not in text and "recommended" not in text
+    assert "\n  the defaults alone take about --replays=10\n" in text  # five times on two parts
     choice, _ = chosen(monkeypatch, misleading, 2000)
     assert choice.judged
 

@@ -22,7 +22,6 @@ from steve.tune.options import OptionSet
 from steve.tune.search import CLOSE, Found, ranked
 
 ROUNDS, LEAST_ROUNDS = 11, 5
-DEFAULTS_SHARE = 0.8  # of the budget, at most: which allocator is the first question, and its options are the next
 
 
 @dataclass
@@ -62,6 +61,14 @@ class Choice:
             for one in self.rows
             if one != self.reference
         ) and all(bench.count(self.reference) >= LEAST_ROUNDS for bench in (self.whole, self.held_out))
+
+    @property
+    def least_budget(self) -> float:
+        """About what budget a verdict about the defaults takes, in its unit, as the replays so far took."""
+        benches = (self.searched, self.whole, self.held_out)
+        beside = self.whole.budget.spent - sum(bench.spent for bench in benches)
+        count = LEAST_ROUNDS * sum(one.is_default for one in self.candidates)
+        return beside + count * (self.whole.each + (self.held_out.each if self.held_out.replays else self.whole.each))
 
     @property
     def not_replayed(self) -> list[OptionSet]:
@@ -118,9 +125,10 @@ def _final(found: Found, defaults: list[OptionSet]) -> list[OptionSet]:
 
 
 def replay_defaults(defaults: list[OptionSet], whole: Bench, held_out: Bench, tick: Callable[[], None]) -> None:
-    """Replay the defaults of all allocators on the whole file and the held-out part, as often as a verdict needs or as most of
-    the budget permits. The reference, which is their first, is replayed at least once on the whole file."""
-    end = whole.budget.after(DEFAULTS_SHARE)
+    """Replay the defaults of all allocators on the whole file and the held-out part, as often as a verdict needs or as the
+    budget permits: which allocator is the first question, and its options are the next. The reference, which is their
+    first, is replayed at least once on the whole file."""
+    end = whole.budget.amount
     whole.measure(defaults[:1], 1, math.inf, tick)
     for number in range(LEAST_ROUNDS):
         whole.measure(defaults[1:] if number == 0 else defaults, 1, end, tick)
