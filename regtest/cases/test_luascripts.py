@@ -6,7 +6,6 @@ them (regtest/lua/run.lua). The test does not judge their output, but none of th
 SPDX-License-Identifier: GPL-2.0-or-later
 """
 from functools import cache
-from pathlib import Path
 from typing import Callable
 
 import pytest
