@@ -24,6 +24,7 @@ struct lt_place {
     bool inlined, approximate;
     bool is_below;    /* the frame is not part of the trace: it is the one below the base */
     bool by_built_in; /* called by a built-in function such as pcall: no code names it */
+    bool of_snapshot; /* from a snapshot of the trace; else the compiler was observed */
     /* The call that led here, from which the function's name is derived; 0 = not known. */
     uint64_t caller_proto, caller_pc;
 };

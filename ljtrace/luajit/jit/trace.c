@@ -372,6 +372,7 @@ static uint32_t snapshot_places(const struct lt_vm *vm, const struct lt_spot *sp
             return n;
         if (proto) {
             to[n] = (struct lt_place){.proto = proto, .pc = f.pc, .trace = spot->number};
+            to[n].of_snapshot = true;
             to[n].approximate = n == 0;
             to[n++].inlined = f.slot > BASE_SLOT;
         } else if (f.is_built_in)

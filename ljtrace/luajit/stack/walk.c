@@ -275,7 +275,7 @@ static void walk_trace(struct walk *w, const struct lt_spot *spot, size_t size)
     w->at.frame = lt_vm_ref(w->vm, w->vm->g + w->vm->layout->jit_base) - 8;
     while (seen < n && !place[seen].is_below)
         visit_place(w, &place[seen++]);
-    if (seen && seen == n)
+    if (seen && seen == n && place[n - 1].of_snapshot)
         visit_gap(w, &place[n - 1]);
     if (n && lt_frames_inside(&w->at, w->at.frame)) {
         bool pseudo = (link_of(w, w->at.frame) & 7) == LINK_VARG;
