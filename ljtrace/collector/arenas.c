@@ -3,7 +3,7 @@
  * SPDX-License-Identifier: GPL-2.0-or-later
  *
  * A thread stack and a heap look the same to the kernel: private memory without a name. A heap begins with a
- * header that names its arena, the heap before it, and its size. The arena is directly behind the header of its
+ * header that names its arena, the heap before it, and its size. The arena is directly after the header of its
  * first heap. Headers of glibc have two more words since 2.35.
  */
 #define _GNU_SOURCE

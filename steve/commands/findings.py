@@ -82,7 +82,7 @@ form one context. Loads beyond the end of a block are not reported if they are a
 string functions of the C library, which read whole vectors; `steve check` counts them all. Errors are found in the
 whole trace only, so they are not shown with --where, --from or --to.
 The rule kept_free is about the whole process, so it has no sites. It takes another reading of the trace. After an
-attach without --existing-blocks it is not judged, since blocks from before cannot be told from free memory.
+attach without --existing-blocks it is not judged, since blocks from before may be in what looks free.
 {listing.entry(KEPT_FREE, looks.FREE_RULE, 16)}
 --json: an object with whole (of its bytes: those in whole pages), returnable (of whole: what can be returned to the
 system at most) and resident. It has no line in --csv.
