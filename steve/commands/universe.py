@@ -34,7 +34,7 @@ would be freed if it were freed. Weak references keep nothing alive.
 --diff shows which paths grew, such as `local cache (app.lua:3) -> [string] -> table`, what grew by type and name, the
 old objects that retain more than before, and the new objects that retain most. In a path, [string] or [number] stands
 for the keys of a table that has many. Of a recording with --universe=growing, the last two snapshots of the state are
-compared, unless --snapshot is given. Keys of the registry, of loaded modules and of globals are shown in paths as they are.
+compared, unless --snapshot is given. Paths show keys of the registry, of loaded modules and of globals as they are.
 What grew by type also counts garbage: objects that no root reaches, which wait for the garbage collector.
 
 examples:
