@@ -80,6 +80,13 @@ def traces(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     return found
 
 
+def test_a_stack_that_moves_while_it_is_compiled(traces: dict[str, Path]) -> None:
+    """The Lua stack of the script grows within a compiled loop's recording; nothing there calls itself."""
+    found = [row["site"] for row in json.loads(steve("sites", "--json", traces["lua"]).text)]
+    assert any("leaf" in site for site in found)
+    assert not [site for site in found if "main chunk" in site and " x2" in site]
+
+
 DEEP = """
 #include <stdlib.h>
 static void *down(int n) { return n ? down(n - 1) : malloc(100); }

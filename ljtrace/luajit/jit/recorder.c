@@ -9,6 +9,9 @@
  *
  * A recording that is aborted leaves its number to the next one, which may start elsewhere. So a recording also begins where
  * the number was not set before, and where the trace starts at another place.
+ *
+ * A Lua stack that grows while a trace is recorded is moved. So what is kept of a base is its height: its distance from
+ * the start of its stack, in bytes.
  */
 #include "ljtrace/luajit/jit/recorder.h"
 #include "ljtrace/luajit/host.h"
@@ -41,8 +44,8 @@ struct step {
 struct steps {
     uint32_t number; /* of the recording */
     uint32_t count, capacity;
-    uint64_t base;  /* of the first step */
-    uint64_t start; /* the bytecode at which the compiler says that the trace starts */
+    uint64_t height; /* of the first step's base */
+    uint64_t start;  /* the bytecode at which the compiler says that the trace starts */
     struct step *step;
 };
 
@@ -53,7 +56,7 @@ struct lt_recording {
     uint32_t concatenation;   /* the opcode that ends a concatenation; 0 = not known */
     bool begins;              /* the last step had no trace number yet */
     bool has_last;
-    uint64_t last_base;
+    uint64_t last_height; /* of the last step's base */
     struct step last;
     struct steps *of[MAX_TRACES];
 };
@@ -119,7 +122,7 @@ static void take_frames(const struct lt_vm *vm, uint64_t pc, uint64_t base, stru
     }
 }
 
-static void add_step(struct lt_recording *r, const struct step *s, uint64_t base)
+static void add_step(struct lt_recording *r, const struct step *s)
 {
     struct steps *all = r->of[r->trace];
     if (all->count == MAX_STEPS)
@@ -130,7 +133,7 @@ static void add_step(struct lt_recording *r, const struct step *s, uint64_t base
     }
     struct step *to = &all->step[all->count++];
     *to = *s;
-    int32_t moved = ((int64_t)base - (int64_t)all->base) / 8;
+    const int32_t moved = ((int64_t)r->last_height - (int64_t)all->height) / 8;
     to->lowest = all->count > 1 && to[-1].lowest < moved ? to[-1].lowest : moved;
     for (uint32_t i = 0; i < to->depth; i++)
         to->slot[i] += moved;
@@ -154,11 +157,11 @@ static void begin_trace(const struct lt_vm *vm, struct lt_recording *r, uint32_t
     free_steps(r->of[trace]);
     r->of[trace] = host_new(sizeof **r->of);
     r->of[trace]->number = s_begun;
-    r->of[trace]->base = r->last_base;
+    r->of[trace]->height = r->last_height;
     r->of[trace]->start = start_of(vm);
     r->last.first = 0;
     if (r->has_last)
-        add_step(r, &r->last, r->last_base);
+        add_step(r, &r->last);
 }
 
 /* The return address of the function that the interpreter has called: it is just below the interpreter's
@@ -209,27 +212,27 @@ static bool is_new_trace(const struct lt_vm *vm, const struct lt_recording *r, u
     return now->count && first < now->step[now->count - 1].first;
 }
 
-/* Take the step that begins, at this base. */
-static void take_last(const struct lt_vm *vm, struct lt_recording *r, uint32_t first, uint64_t base)
+/* Take the step that begins, of this thread. */
+static void take_last(const struct lt_vm *vm, struct lt_recording *r, uint32_t first, uint64_t L)
 {
+    const uint64_t base = lt_vm_ref(vm, L + vm->at->thread_base);
     r->last.first = first;
-    r->last_base = base;
+    r->last_height = base - lt_vm_ref(vm, L + vm->at->thread_stack);
     take_frames(vm, lt_vm_ref(vm, compiler_of(vm) + vm->at->recorder_pc), base, &r->last);
     r->has_last = true;
 }
 
 void lt_recording_step(struct lt_vm *vm)
 {
-    uint64_t L = lt_vm_ref(vm, vm->g + vm->layout->cur_l), base = lt_vm_ref(vm, L + vm->at->thread_base);
     uint32_t trace = trace_of(vm), first = lt_vm_u32(compiler_of(vm) + vm->at->trace_nins);
     struct lt_recording *r = recording_of(vm);
     learn_site(r, site_of(lt_vm_cframe(vm)));
     if (is_new_trace(vm, r, trace, first))
         begin_trace(vm, r, trace);
     r->begins = !trace;
-    take_last(vm, r, first, base);
+    take_last(vm, r, first, lt_vm_ref(vm, vm->g + vm->layout->cur_l));
     if (trace)
-        add_step(r, &r->last, base);
+        add_step(r, &r->last);
 }
 
 void lt_recording_entered(struct lt_vm *vm)
