@@ -565,6 +565,7 @@ def test_verify_of_a_program_that_contains_its_allocator(own: Path) -> None:
     }
     text = tune(own, "within.ljt", *options).stdout
     assert "the program ran on jemalloc, which is in its executable (" in text
+    assert "the replay uses the jemalloc of this machine, which may have another version" in " ".join(text.split())
     assert "\n--verify: no verdict: LD_PRELOAD has no effect on this program" in text
     assert "confirmed:" not in text
 

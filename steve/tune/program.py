@@ -61,6 +61,8 @@ class Program:
         text = f"the program ran on {self.allocator}"
         if self.is_within:
             text += f", which is in its executable ({self.object}): LD_PRELOAD has no effect on this program"
+            if reference == self.allocator:
+                text += f"; the replay uses the {reference} of this machine, which may have another version and other settings"
         elif self.allocator != C_LIBRARY:
             text += f" ({self.object})"
         return text + ("" if reference in ("", self.allocator) else f"; the reference is {reference}")
