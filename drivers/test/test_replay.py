@@ -89,6 +89,10 @@ def test_help_version_list() -> None:
         ["-a", "null", "--memplot", "x", "--accesses", "2"],
         ["-a", "null", "--memplot", "x", "--poster", "p.jpg"],
         ["-a", "null", "--memplot", "x", "--strip", "x"],
+        ["-a", "null", "--pace", "10", "--places", "x", "-o", "y"],
+        ["-a", "null", "--pace", "0", "--measure", "x"],
+        ["-a", "null", "--pace", "86400001", "--measure", "x"],
+        ["-a", "null", "--pace", "10", "--threads=replay", "--measure", "x"],
     ],
 )
 def test_wrong_usage_is_2(args: list[str]) -> None:
