@@ -4,10 +4,14 @@
 #     sh bootstrap.sh [--no-tests] [CONFIGURE-OPTION...]
 #
 # --no-tests leaves out the packages that only tests and further allocators need, which are half of all. A later run
-# without it installs them, and configures again. Installs only the packages that are missing (with sudo when not root), so that a second run is quick and
-# works without a network. It does not install ljtrace itself: that is `make -C build install`.
+# without it installs them, and configures again. Installs only the packages that are missing (with sudo when not root),
+# so that a second run is quick and works without a network. It does not install ljtrace itself: that is `make -C build
+# install`.
 # SPDX-License-Identifier: GPL-2.0-or-later
 set -eu
+# what this file's first lines say
+manual() { sed -n '2,/SPDX/{/SPDX/d;s/^# \{0,1\}//p;}' "$0"; }
+case ${1-} in -h | --help) manual; exit ;; esac
 cd "$(dirname "$0")"
 
 packages="build-essential autoconf automake pkg-config valgrind luajit libluajit-5.1-dev libzstd-dev zlib1g-dev

@@ -10,6 +10,9 @@
 # take about 400 MB.
 # SPDX-License-Identifier: GPL-2.0-or-later
 set -eu
+# what this file's first lines say
+manual() { sed -n '2,/SPDX/{/SPDX/d;s/^# \{0,1\}//p;}' "$0"; }
+case ${1-} in -h | --help) manual; exit ;; esac
 here=$(cd "$(dirname "$0")" && pwd)
 scale=1
 build=
@@ -18,7 +21,7 @@ folder=
 started=$(date +%s)
 
 fail() { printf 'quickstart: %s\n' "$*" >&2; exit 1; }
-usage() { printf 'usage: sh quickstart.sh [--scale N] [--in-place BUILD | --installed] [FOLDER]\n' >&2; exit 2; }
+usage() { printf 'usage: sh quickstart.sh [--scale N] [--in-place BUILD | --installed] [FOLDER] (--help says more)\n' >&2; exit 2; }
 
 while [ $# -gt 0 ]; do
     case $1 in

@@ -7,6 +7,9 @@
 # `N passed, N failed, N skipped`; exit status 0 if none failed. It does not install ljtrace.
 # SPDX-License-Identifier: GPL-2.0-or-later
 set -eu
+# what this file's first lines say
+manual() { sed -n '2,/SPDX/{/SPDX/d;s/^# \{0,1\}//p;}' "$0"; }
+case ${1-} in -h | --help) manual; exit ;; esac
 cd "$(dirname "$0")"
 sh ./bootstrap.sh
 

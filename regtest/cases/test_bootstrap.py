@@ -72,6 +72,15 @@ def test_a_person_sees_the_steps(tmp_path: Path) -> None:
     assert "building 3 of 3\r\n" in text, "the next message has a line of its own"
 
 
+def test_help_does_nothing_else(tmp_path: Path) -> None:
+    for name in ("bootstrap.sh", "quickstart.sh", "runtests.sh"):
+        shutil.copy(SOURCE / name, tmp_path)
+        text = good(["sh", tmp_path / name, "--help"]).text
+        assert text.startswith(f"{name} - ") and f"\n    sh {name} [" in text and "SPDX" not in text
+        assert sorted(path.suffix for path in tmp_path.iterdir()) == [".sh"]
+        (tmp_path / name).unlink()
+
+
 def test_no_steps_in_a_pipe(tmp_path: Path) -> None:
     env = project(tmp_path)
     status, text, complaint = in_pipe(tmp_path, env)
