@@ -3,7 +3,8 @@
  * SPDX-License-Identifier: GPL-2.0-or-later
  *
  * The sections are made here: one CIE, the FDE of one function, and a header without a table. The expected values follow
- * from DWARF 5, sections 2.5 and 6.4.2.
+ * from DWARF 5, sections 2.5 and 6.4.2. The words into which rules are packed are those of functions below, whose rules the
+ * assembler writes.
  */
 #define _GNU_SOURCE
 #include <setjmp.h>
@@ -15,6 +16,7 @@
 #include <cmocka.h>
 #include "ljtrace/frames/eh_frame.h"
 #include "ljtrace/native/unwind/eh_expression.h"
+#include "ljtrace/native/unwind/frame_rules.h"
 
 enum {
     CODE = 0x10000,
@@ -391,6 +393,74 @@ static void limits_of_an_expression(void **state)
         eh_evaluate((struct eh_bytes){cut, cut + sizeof cut, false}, &registers, &memory, NULL, &value));
 }
 
+/* -- rules in one word -- */
+
+/* A function with these rules from its first instruction on. */
+#define FUNCTION(name, rules)                                                                                \
+    __asm__(".pushsection .text\n" #name ":\n.cfi_startproc\n" rules "nop\n.cfi_endproc\n.popsection\n");    \
+    extern const char name[]
+
+FUNCTION(plain, "");
+FUNCTION(far, ".cfi_def_cfa_offset 0x7ffff8\n");
+FUNCTION(too_far, ".cfi_def_cfa_offset 0x800000\n");
+FUNCTION(from_bp, ".cfi_def_cfa 6, 16\n.cfi_offset 6, -16\n");
+FUNCTION(from_rbx, ".cfi_def_cfa 3, 16\n");
+FUNCTION(deep_bp, ".cfi_offset 6, -16384\n");
+FUNCTION(too_deep_bp, ".cfi_offset 6, -16392\n");
+FUNCTION(high_bp, ".cfi_offset 6, 16376\n");
+FUNCTION(too_high_bp, ".cfi_offset 6, 16384\n");
+FUNCTION(no_bp, ".cfi_undefined 6\n");
+FUNCTION(bp_in_register, ".cfi_register 6, 3\n");
+/* what gcc writes for a realigned stack: the CFA is the word at rbp - 8, and rbp is saved at rbp + 0 */
+FUNCTION(realigned, ".cfi_escape 0x0f, 3, 0x76, 0x78, 0x06\n.cfi_escape 0x10, 6, 2, 0x76, 0\n");
+FUNCTION(computed, ".cfi_escape 0x0f, 2, 0x76, 0x78\n");            /* rbp - 8 itself */
+FUNCTION(computed_more, ".cfi_escape 0x0f, 4, 0x76, 0x78, 6, 6\n"); /* the word at the word there */
+FUNCTION(by_rbx, ".cfi_escape 0x0f, 3, 0x73, 0x78, 0x06\n");
+FUNCTION(bp_by_rbx, ".cfi_escape 0x10, 6, 2, 0x73, 0\n");
+FUNCTION(bp_by_word, ".cfi_escape 0x10, 6, 3, 0x76, 0, 0x06\n");
+FUNCTION(outermost, ".cfi_undefined 16\n");
+FUNCTION(elsewhere, ".cfi_offset 16, -16\n");
+FUNCTION(ip_in_register, ".cfi_register 16, 3\n");
+FUNCTION(other_sp, ".cfi_val_offset 7, 8\n");
+FUNCTION(saved_sp, ".cfi_offset 7, -16\n");
+FUNCTION(of_signal, ".cfi_signal_frame\n");
+
+static void words(void **state)
+{
+    static const struct {
+        const char *function;
+        enum frame_kind kind;
+        int64_t cfa;
+        enum frame_bp bp;
+        int64_t bp_offset;
+    } cases[] = {
+        {plain, FRAME_FROM_SP, 8, BP_SAME, 0},  {far, FRAME_FROM_SP, 0x7ffff8, BP_SAME, 0},
+        {too_far, FRAME_OTHER, 0, 0, 0},        {from_bp, FRAME_FROM_BP, 16, BP_FROM_CFA, -16},
+        {from_rbx, FRAME_OTHER, 0, 0, 0},       {deep_bp, FRAME_FROM_SP, 8, BP_FROM_CFA, -16384},
+        {too_deep_bp, FRAME_OTHER, 0, 0, 0},    {high_bp, FRAME_FROM_SP, 8, BP_FROM_CFA, 16376},
+        {too_high_bp, FRAME_OTHER, 0, 0, 0},    {no_bp, FRAME_FROM_SP, 8, BP_SAME, 0},
+        {bp_in_register, FRAME_OTHER, 0, 0, 0}, {realigned, FRAME_SAVED_CFA, -8, BP_FROM_BP, 0},
+        {computed, FRAME_OTHER, 0, 0, 0},       {computed_more, FRAME_OTHER, 0, 0, 0},
+        {by_rbx, FRAME_OTHER, 0, 0, 0},         {bp_by_rbx, FRAME_OTHER, 0, 0, 0},
+        {bp_by_word, FRAME_OTHER, 0, 0, 0},     {outermost, FRAME_OUTERMOST, 0, 0, 0},
+        {elsewhere, FRAME_OTHER, 0, 0, 0},      {ip_in_register, FRAME_OTHER, 0, 0, 0},
+        {other_sp, FRAME_OTHER, 0, 0, 0},       {saved_sp, FRAME_OTHER, 0, 0, 0},
+        {of_signal, FRAME_OTHER, 0, 0, 0},
+    };
+    (void)state;
+    for (unsigned i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        const uint64_t ip = (uint64_t)(uintptr_t)cases[i].function;
+        const frame_rule rule = frame_new_rule(ip);
+        assert_int_equal(frame_kind(rule), cases[i].kind);
+        assert_true(frame_cfa_offset(rule) == cases[i].cfa);
+        assert_int_equal(frame_bp(rule), cases[i].bp);
+        assert_true(frame_bp_offset(rule) == cases[i].bp_offset);
+        assert_int_equal(frame_object(rule), code_object_number(ip));
+        assert_true(frame_kept_rule(ip) == rule);
+    }
+    assert_int_equal(frame_kind(frame_new_rule(1)), FRAME_UNKNOWN);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -408,6 +478,7 @@ int main(void)
         cmocka_unit_test(operations_with_one_operand),
         cmocka_unit_test(jumps),
         cmocka_unit_test(limits_of_an_expression),
+        cmocka_unit_test(words),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
