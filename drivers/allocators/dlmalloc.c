@@ -2,8 +2,8 @@
  *
  * No Debian package provides it separately, but the source package of wasi-libc contains its only file unchanged.
  * drivers/allocators/fetch-dlmalloc downloads that file, and configure --with-dlmalloc=FILE compiles it into this
- * driver (dlmalloc_source.h, which configure makes, includes it). It is configured to request no memory from the system, to use no locks, and to end the process when it
- * finds an error.
+ * driver (dlmalloc_source.h, which configure makes, includes it). It is configured to request no memory from the
+ * system, to use no locks, and to end the process when it finds an error.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later */
 #include "drivers/sdk/driver.h"

@@ -30,8 +30,9 @@ void clock_calibrate(void);
 enum { CLOCK_TRIALS = 20001, CLOCK_MOST = 4096 };
 /* The step of a clock, in ticks: the least difference between values that occur often. Many processors and virtual machines
  * advance the counter in steps of about 10 ns. A step need not be a whole number of ticks: with 24.5, there are pairs of
- * neighbours (73 and 74). Three neighbours are not one multiple of a step, so then it is one tick. If there is only one multiple,
- * the step can be as large as that. counts: how many of CLOCK_TRIALS measurements of the same were so many ticks. */
+ * neighbours (73 and 74). Three neighbours are not one multiple of a step, so then it is one tick. If there is only
+ * one multiple, the step can be as large as that. counts: how many of CLOCK_TRIALS measurements of the same were so
+ * many ticks. */
 uint64_t clock_step_of(const uint32_t counts[CLOCK_MOST]);
 
 static inline uint64_t clock_wall(void)

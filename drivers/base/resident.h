@@ -20,13 +20,13 @@ struct resident_samples {
     double sum, time;      /* bytes times nanoseconds; nanoseconds */
 };
 
-/* Take a sample of the process; if `tree`, of the one that has most among it and its descendants. None is taken if it has ended,
- * or cannot be read. */
+/* Take a sample of the process; if `tree`, of the one that has most among it and its descendants. None is taken if it
+ * has ended, or cannot be read. */
 void resident_look(struct resident_samples *s, pid_t process, bool tree);
 /* The mean over time; 0 = there are no samples. */
 uint64_t resident_mean(const struct resident_samples *s);
-/* What was resident at the end of the process that had most. A process that is ending may have returned a part of its memory at the last sample, so it is
- * the greater of the last two. */
+/* What was resident at the end of the process that had most. A process that is ending may have returned a part of its
+ * memory at the last sample, so it is the greater of the last two. */
 uint64_t resident_end(const struct resident_samples *s);
 
 #endif

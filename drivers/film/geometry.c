@@ -5,7 +5,8 @@
 #include "drivers/film/geometry.h"
 #include "drivers/film/keys.h"
 
-/* In pixels: the size of letters; the side of a cell; a narrow picture has no column of addresses; a low one has a lower strip. */
+/* In pixels: the size of letters; the side of a cell; a narrow picture has no column of addresses; a low one has a
+ * lower strip. */
 enum { LEAST_TEXT = 11, LARGEST_CELL = 16, LEAST_CELL = 4, LEAST_LABELLED = 400, LEAST_HIGH = 300 };
 /* In sizes of letters: a picture is so high and wide; in halves of them, the column of addresses and the strips are. */
 enum { LETTERS_HIGH = 45, LETTERS_WIDE = 28, HALVES_LABELS = 11, HALVES_LOW_STRIP = 5, HALVES_STRIP = 9 };

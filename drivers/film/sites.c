@@ -20,7 +20,8 @@ static bool complain(const char *path, const char *what)
     return false;
 }
 
-/* The next line without its end, as text for a picture: ASCII, since what is no UTF-8 cannot be drawn. False at the end of the file, or if it is too long. */
+/* The next line without its end, as text for a picture: ASCII, since what is no UTF-8 cannot be drawn. False at the
+ * end of the file, or if it is too long. */
 static bool read_name(FILE *f, char name[SITE_NAME])
 {
     if (!fgets(name, SITE_NAME, f))

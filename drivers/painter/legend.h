@@ -19,7 +19,8 @@ size_t legend_paint(struct canvas *c, int x, int y, int text, int lines, struct 
 enum { NUMBER_TEXT = 28, TIME_TEXT = 64 };
 /* A number of bytes as text: exact below 1024, otherwise in a readable unit: "10.1 MiB". */
 const char *legend_bytes(char out[NUMBER_TEXT], uint64_t bytes);
-/* The same for a tick: a fraction has one digit, or two if it is a quarter, and is left out from 100 on: "2.25 MiB", "512 KiB". */
+/* The same for a tick: a fraction has one digit, or two if it is a quarter, and is left out from 100 on: "2.25 MiB",
+ * "512 KiB". */
 const char *legend_tick_bytes(char out[NUMBER_TEXT], uint64_t bytes);
 /* A number for a tick, in thousands (k), millions (M), 10^9 (G) or 10^12 (T): "1.5 M". */
 const char *legend_tick_count(char out[NUMBER_TEXT], uint64_t n);

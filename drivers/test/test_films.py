@@ -267,7 +267,8 @@ def class_shares(driver: str, path: Path, colour: str, tmp_path: Path) -> list[f
 
 @pytest.mark.parametrize("driver", ["firstfit", "jeff-compact"])
 def test_colours_by_site(driver: str, tmp_path: Path) -> None:
-    """The digits of the file are those of the blocks in their order; a resized block keeps its own, and one without is of others."""
+    """The digits of the file are those of the blocks in their order; a resized block keeps its own, and one without is
+    of others."""
     path, sites, still = tmp_path / "three-ops", tmp_path / "sites", tmp_path / "f.png"
     path.write_text("".join(f"{i} N 0 65536\n" for i in range(12)) + "0 R 0 131072\n3 F 0 0\n")
     sites.write_text("first (a.lua:1)\nsecond (b.c:22)\n\n0001110009")

@@ -528,7 +528,8 @@ static const struct {
 
 enum { FEW_WORDS = 8 };
 
-/* Copy the payload of a record to aligned memory. Nearly all records are events of blocks, for which a call would take longer. */
+/* Copy the payload of a record to aligned memory. Nearly all records are events of blocks, for which a call would take
+ * longer. */
 static inline void copy_payload(uint64_t *to, const uint8_t *from, size_t bytes)
 {
     const raw_word *word = (const raw_word *)from;

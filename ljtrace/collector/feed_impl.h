@@ -3,8 +3,9 @@
  * SPDX-License-Identifier: GPL-2.0-or-later
  *
  * feed.c decodes the stream and handles heaps, accesses and events that are missing; feed_frame.c handles frames of C;
- * feed_module.c handles object files; feed_pages.c handles what the program maps itself; feed_existing.c handles blocks from before the recording, feed_pool.c those of pools; feed_lua.c handles what is LuaJIT's: frames, types, states, prototypes, traces,
- * snapshots and samples.
+ * feed_module.c handles object files; feed_pages.c handles what the program maps itself; feed_existing.c handles
+ * blocks from before the recording, feed_pool.c those of pools; feed_lua.c handles what is LuaJIT's: frames, types,
+ * states, prototypes, traces, snapshots and samples.
  */
 #ifndef LJTRACE_COLLECTOR_FEED_IMPL_H
 #define LJTRACE_COLLECTOR_FEED_IMPL_H

@@ -2,8 +2,9 @@
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  *
- * At a mark and at its end the program waits, and all its records were read. Else it goes on: a look begins, and it ends when the
- * records that were in the ring at its beginning have been read, since they say what the program had mapped by then.
+ * At a mark and at its end the program waits, and all its records were read. Else it goes on: a look begins, and it
+ * ends when the records that were in the ring at its beginning have been read, since they say what the program had
+ * mapped by then.
  */
 #ifndef LJTRACE_COLLECTOR_LOOKS_H
 #define LJTRACE_COLLECTOR_LOOKS_H

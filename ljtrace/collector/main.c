@@ -345,8 +345,8 @@ static void follow_native_fork(struct collector *c)
     channel_announce(&c->channel);
 }
 
-/* A copy of the program takes a snapshot, or reports its blocks: read it now, so that it is where it belongs among the events. The program
- * goes on, and waits only if the ring is full. */
+/* A copy of the program takes a snapshot, or reports its blocks: read it now, so that it is where it belongs among the
+ * events. The program goes on, and waits only if the ring is full. */
 static void follow_copy(struct collector *c)
 {
     int pid = 0;

@@ -6,10 +6,11 @@
  * and is not read page by page. Nor is one of more than SPARSE bytes: to read the 16 TB that a sanitizer reserves would take
  * minutes. Its pages are then not known, only its sums.
  *
- * At a mark the program waits, so only what must not change meanwhile is read then: which pages are there. Since Linux 6.7 an ioctl
- * of pagemap says so in a tenth of the time, because it need not look at the pages themselves; of memory without a file, that
- * is all. Sums that are divided among processes come from smaps, which takes as long as pagemap, after the program has gone on.
- * If pages are shared with other processes, as after a fork, pagemap is read then, too. Before Linux 6.7, all is read at once.
+ * At a mark the program waits, so only what must not change meanwhile is read then: which pages are there. Since Linux
+ * 6.7 an ioctl of pagemap says so in a tenth of the time, because it need not look at the pages themselves; of memory
+ * without a file, that is all. Sums that are divided among processes come from smaps, which takes as long as pagemap,
+ * after the program has gone on. If pages are shared with other processes, as after a fork, pagemap is read then, too.
+ * Before Linux 6.7, all is read at once.
  *
  * Whether it is time to look is asked often, since a peak may be short. Looks because of growth are few, however
  * much there is; those at regular times take a tenth of the collector's time at most. After the last look of a

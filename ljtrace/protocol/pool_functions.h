@@ -57,8 +57,8 @@ struct pool_function {
     bool is_text; /* the block is one, which says its size */
 };
 
-/* By enum pool_what: the word, the usual arguments, and those of which there must be one. Without `block`, what is moved is what
- * the function returns. */
+/* By enum pool_what: the word, the usual arguments, and those of which there must be one. Without `block`, what is
+ * moved is what the function returns. */
 static const struct {
     const char *word, *arguments, *needed;
 } pool_whats[POOL_WHATS] = {{"make", "", ""},

@@ -31,8 +31,8 @@ enum lines_found { LINES_WHOLE, LINES_LONG, LINES_NONE };
 /* lines_next, where no whole line is in the window. */
 enum lines_found lines_read_on(struct lines *l, struct input *in, bool wait, const uint8_t **line);
 
-/* The line that follows those that were passed: *line is where it begins, until it is passed or the input is read on. wait: read
- * on if no whole line is in the window. LINES_NONE: there is none, or with an error of the input. */
+/* The line that follows those that were passed: *line is where it begins, until it is passed or the input is read on.
+ * wait: read on if no whole line is in the window. LINES_NONE: there is none, or with an error of the input. */
 static inline enum lines_found lines_next(struct lines *l, struct input *in, bool wait, const uint8_t **line)
 {
     const size_t n = input_available(in);

@@ -1,8 +1,8 @@
 /* dump.c - a whole trace as lines of text, for people and goldens.
  *
  * Definitions and totals are printed with the fields of memtrace/format/records.def. Events are printed as readers get
- * them, with the fields of memtrace/kinds.def: with handles and addresses instead of slots and differences. The INDEX is omitted, because it repeats the rest
- * and changes with the version of zstd.
+ * them, with the fields of memtrace/kinds.def: with handles and addresses instead of slots and differences. The INDEX
+ * is omitted, because it repeats the rest and changes with the version of zstd.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */

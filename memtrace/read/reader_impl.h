@@ -125,8 +125,8 @@ int binary_begin(struct mt_reader *r);
 /* The same for input that begins with a chunk, of a format version. */
 int binary_begin_chunks(struct mt_reader *r, uint32_t version);
 
-/* A reader of the chunks, of a format version, that follow in the input of an ops file. The reader owns the input. NULL on error, with
- * *err filled; the input is then closed. */
+/* A reader of the chunks, of a format version, that follow in the input of an ops file. The reader owns the input.
+ * NULL on error, with *err filled; the input is then closed. */
 struct mt_reader *reader_of_ops(struct input *in, uint32_t version, struct mt_error *err);
 
 /* Continue at a chunk, without live blocks. MT_OK or MT_ERROR. */

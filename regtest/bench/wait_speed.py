@@ -13,7 +13,8 @@ of a loop. Beside it are the same without a recorder, which is what the machine 
 recorder says: the fact snapshot_stop. Printed are the least, the median and the largest of all runs, and what it should
 be at most. The first mark of each run does not count: the recorder looks at the end of the growth then, too.
 
---quick takes a hundredth of the memory and of the objects, to see that all works. Nothing here passes or fails: the numbers are for people.
+--quick takes a hundredth of the memory and of the objects, to see that all works. Nothing here passes or fails: the
+numbers are for people.
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """

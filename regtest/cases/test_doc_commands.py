@@ -240,8 +240,8 @@ def test_program_of_the_manual(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("kept", "status"), (("", 0), ("cache[{}] = true", 1)), ids=("bounded", "leaks"))
 def test_program_of_the_faq(kept: str, status: int, tmp_path: Path) -> None:
-    """A library with a bounded cache, which is replaced between the marks, and with much garbage does not grow, also with the JIT
-    on."""
+    """A library with a bounded cache, which is replaced between the marks, and with much garbage does not grow, also
+    with the JIT on."""
     (program,) = not_commands(SOURCE / "docs/faq.md")
     work = f"local cache = {{}} function work(n) for i = 1, n do cache[i % 400] = {{ 'garbage ' .. i }} {kept} end end"
     (tmp_path / "library.lua").write_text("\n".join([work, *program]))

@@ -1,4 +1,5 @@
-"""test_gates - `steve check --fail-if` of what the recorders find: lost blocks under Valgrind, and not natively; and leaks in Lua.
+"""test_gates - `steve check --fail-if` of what the recorders find: lost blocks under Valgrind, and not natively; and
+leaks in Lua.
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """

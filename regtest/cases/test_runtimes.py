@@ -87,7 +87,8 @@ MANY = {
 
 @pytest.mark.parametrize("runtime", MANY)
 def test_what_runtimes_hide(runtime: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each is recognized, with the bytes that are in no block, if its pools are in none; where pools can be switched off, they are blocks then."""
+    """Each is recognized, with the bytes that are in no block, if its pools are in none; where pools can be switched
+    off, they are blocks then."""
     program, arguments, setting = MANY[runtime]
     path = shutil.which(program)
     if path is None:

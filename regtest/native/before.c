@@ -2,10 +2,10 @@
  *
  *     before one|threads|busy|broken
  *
- * It prints `live ADDRESS BYTES` for each block that it has, with the bytes that may be used, and `gone ADDRESS` for each that it
- * has freed; then `ready`. After a line of input it frees and resizes half of the blocks and prints `kept ADDRESS` for each of
- * the others, then `done`; and after another one it ends. With `busy`, threads allocate all the time until then. With
- * `broken`, the size of a chunk is wrong meanwhile.
+ * It prints `live ADDRESS BYTES` for each block that it has, with the bytes that may be used, and `gone ADDRESS` for
+ * each that it has freed; then `ready`. After a line of input it frees and resizes half of the blocks and prints `kept
+ * ADDRESS` for each of the others, then `done`; and after another one it ends. With `busy`, threads allocate all the
+ * time until then. With `broken`, the size of a chunk is wrong meanwhile.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */

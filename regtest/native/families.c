@@ -4,8 +4,9 @@
  *     LD_PRELOAD=ALLOCATOR families FAMILY [DELETER]
  *
  * Prints the name of each function that was called, and after that how many blocks it made, resized (`~`) and freed.
- * A block is freed by DELETER, the family's most general free; without it by free, and one of operator new by delete. Status 1, and a line that says
- * why, if a function does not do what it is for. Whether it is recorded or not, it does the same.
+ * A block is freed by DELETER, the family's most general free; without it by free, and one of operator new by delete.
+ * Status 1, and a line that says why, if a function does not do what it is for. Whether it is recorded or not, it does
+ * the same.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */

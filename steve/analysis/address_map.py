@@ -2,9 +2,9 @@
 
 What is resident is divided into layers that do not overlap: kinds of owners, or live blocks by site, age or size and the
 rest. A cell has some bytes and belongs to the layer that has most of them; where blocks are drawn by what they
-are, a cell with any byte of a block belongs to blocks, since those that hold a page are often small. Long ranges without a resident page are
-left out, so that the map consists of stretches, each of which begins a row. Without looks at the pages, live blocks are
-all that is known.
+are, a cell with any byte of a block belongs to blocks, since those that hold a page are often small. Long ranges
+without a resident page are left out, so that the map consists of stretches, each of which begins a row. Without looks
+at the pages, live blocks are all that is known.
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """
@@ -67,8 +67,8 @@ class Stretch(NamedTuple):
 
 
 class AddressMap(NamedTuple):
-    """The map. cell: bytes of one; has_pages: is it known what is resident?; omitted, omitted_bytes: stretches that are too many,
-    and what is resident in them."""
+    """The map. cell: bytes of one; has_pages: is it known what is resident?; omitted, omitted_bytes: stretches that
+    are too many, and what is resident in them."""
 
     cell: int
     has_pages: bool

@@ -1,9 +1,9 @@
 """What a program keeps until its last mark: the blocks that were made after the first mark, or since the beginning if there is
 only one, and live at the last one.
 
-`steve leaks --from A --to B` shows this of two marks by name. Here the last mark is meant even if many have its name, as those of
-a server that sets a mark for each request. That it is the last one is known when the trace has been read; so this is a walk
-of its own, in one process.
+`steve leaks --from A --to B` shows this of two marks by name. Here the last mark is meant even if many have its name,
+as those of a server that sets a mark for each request. That it is the last one is known when the trace has been read;
+so this is a walk of its own, in one process.
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """

@@ -34,8 +34,8 @@ def is_closed(chosen: Blocks, sums: np.ndarray | Table) -> bool:
 
 
 def remark(outcomes: Iterable[Outcome]) -> str:
-    """What is to be said of a trace whose states were closed, beside the outcomes; "" if none of those that passed is about what
-    lives at the end."""
+    """What is to be said of a trace whose states were closed, beside the outcomes; "" if none of those that passed is
+    about what lives at the end."""
     passed = [outcome.condition for outcome in outcomes if not outcome.failed and AT_END & set(outcome.names)]
     if not passed:
         return ""

@@ -9,7 +9,8 @@ conditions of `steve check --fail-if`, which judge one trace; that is B here.
 A value with a sign or a percent sign is compared with the change from A to B, in percent of A. Another value is compared
 with what B has. Conditions of one trace have no such values with a sign or a percent sign. A NAME is a measure of the
 whole trace (`peak_live`), a number of sites (`sites.new_leaks`), or a measure of each site (`site.peak_live`); the last
-holds if it holds for at least one site, and tests that `and` joins hold for the same site. A growth from 0 is infinite in percent. No part of a condition is executed as code.
+holds if it holds for at least one site, and tests that `and` joins hold for the same site. A growth from 0 is infinite
+in percent. No part of a condition is executed as code.
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """
@@ -148,8 +149,8 @@ class Test(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """What became of a condition. names: of its tests; name: of the first one; measured: of that; None if it is a test of each site. causes: the
-    rows that made it hold, the most important ones first."""
+    """What became of a condition. names: of its tests; name: of the first one; measured: of that; None if it is a test
+    of each site. causes: the rows that made it hold, the most important ones first."""
 
     condition: str
     names: tuple[str, ...]

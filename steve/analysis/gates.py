@@ -77,8 +77,8 @@ def judged(chosen: Blocks, wanted: list[Condition], most: int | None) -> Judged:
 
 @contextmanager
 def mark_is_needed(wanted: list[Condition]) -> Iterator[None]:
-    """A missing mark of --from or --to leaves conditions undecided: UsageError, whose exit status is not that of a condition that
-    holds."""
+    """A missing mark of --from or --to leaves conditions undecided: UsageError, whose exit status is not that of a
+    condition that holds."""
     try:
         yield
     except MarkError as error:

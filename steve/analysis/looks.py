@@ -219,8 +219,8 @@ FREE_HELP = (
 
 
 class KeptFree(NamedTuple):
-    """The free memory that allocators keep at the last look, in bytes. whole: of free, in whole pages; returnable: of whole, what
-    can be returned to the system at most; resident: all that is."""
+    """The free memory that allocators keep at the last look, in bytes. whole: of free, in whole pages; returnable: of
+    whole, what can be returned to the system at most; resident: all that is."""
 
     free: int
     whole: int

@@ -37,8 +37,8 @@ def searched(chosen: "Blocks") -> bool:
 
 
 class Reached:
-    """The fold (see steve.analysis.folds): SUMS by row, stack, heap and way, of the lives that a rule finds; bytes and blocks are
-    estimates in a sample of the blocks. key: the number of a life that names its row."""
+    """The fold (see steve.analysis.folds): SUMS by row, stack, heap and way, of the lives that a rule finds; bytes and
+    blocks are estimates in a sample of the blocks. key: the number of a life that names its row."""
 
     needs_operation_numbers = False
 

@@ -1,8 +1,8 @@
 """What the last snapshots say of the blocks in Lua heaps that live at the end of a trace: by allocation site, what is garbage,
 what is reachable, and through which table or variable.
 
-A snapshot knows the objects by address. Their arrays and hashes are blocks of their own, of which it says nothing; nor does it of
-blocks made after it. So both sums are parts of a site's live bytes. Memory is O(live blocks + objects).
+A snapshot knows the objects by address. Their arrays and hashes are blocks of their own, of which it says nothing; nor
+does it of blocks made after it. So both sums are parts of a site's live bytes. Memory is O(live blocks + objects).
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """

@@ -98,7 +98,8 @@ class Owned:
 
     @property
     def returnable(self) -> int:
-        """Of `whole`: what malloc_trim of glibc returns, if no cache of a thread holds a block there. The end of an arena stays."""
+        """Of `whole`: what malloc_trim of glibc returns, if no cache of a thread holds a block there. The end of an
+        arena stays."""
         return self.whole_below if self.part.name == "arena" else self.whole
 
 

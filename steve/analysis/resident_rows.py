@@ -59,7 +59,8 @@ class View:
         ]
 
     def sizes(self) -> Iterator[tuple[str, int]]:
-        """The kinds of rows with their bytes: what is of unknown owner is in two rows, if a part was mapped before the attach."""
+        """The kinds of rows with their bytes: what is of unknown owner is in two rows, if a part was mapped before the
+        attach."""
         for kind, size in self.kinds.items():
             before = sum(owned.resident for owned in self.older()) if kind == OTHER else 0
             if before:
@@ -256,7 +257,8 @@ def facts_of(trace: Trace, found: Owners, number: int) -> dict:
 
 
 def remarks_of(trace: Trace, view: View, facts: dict, at: str) -> list[str]:
-    """Sentences below the table by kind. at: which look was wanted. A line that begins with spaces belongs to a list of advice."""
+    """Sentences below the table by kind. at: which look was wanted. A line that begins with spaces belongs to a list
+    of advice."""
     found, info = view.found, trace.info()
     parts = [f"shared pages divided (PSS) {human_bytes(facts['pss'])}"]
     parts += [f"swapped {human_bytes(facts['swap'])}"] if facts["swap"] else []

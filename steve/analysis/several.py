@@ -1,8 +1,8 @@
 """Several memtraces as one: what forks of a program left, such as the workers of a server.
 
 The files are read one after the other, so that only one is in memory; or with -j and --scheduler each worker reads one at a
-time. Each is analysed as it would be alone; sums of rows with the same name are added up. A peak is that of each process, so a sum of peaks need not have been there at one time; headings
-say so.
+time. Each is analysed as it would be alone; sums of rows with the same name are added up. A peak is that of each
+process, so a sum of peaks need not have been there at one time; headings say so.
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """
@@ -107,8 +107,8 @@ def analysed(
 
 
 def is_balanced(sizes: Sequence[int], workers: int) -> bool:
-    """Have so many workers the same to do, about, if each file is read by one of them? Else the files are divided. sizes: of the
-    files in bytes; 0 of what is no file."""
+    """Have so many workers the same to do, about, if each file is read by one of them? Else the files are divided.
+    sizes: of the files in bytes; 0 of what is no file."""
     return all(sizes) and max(sizes) * workers <= sum(sizes)
 
 
@@ -373,8 +373,9 @@ class Tables:
 
 
 class Added:
-    """The rows of several files that are dictionaries: numbers of rows with the same `keys` are added up, or, with --by=process,
-    not those of different files. means: the columns that are means, each with the column of the numbers that they are of.
+    """The rows of several files that are dictionaries: numbers of rows with the same `keys` are added up, or, with
+    --by=process, not those of different files. means: the columns that are means, each with the column of the numbers
+    that they are of.
     """
 
     def __init__(self, args: argparse.Namespace, keys: Sequence[str], means: Mapping[str, str] | None = None) -> None:

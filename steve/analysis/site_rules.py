@@ -119,9 +119,9 @@ def growth(rows: np.ndarray, run: Run, thresholds: Mapping[str, float]) -> Judge
 
 
 def _stretches(news: np.ndarray, parts: int) -> Iterator[np.ndarray]:
-    """The stretches of the run in which growth is looked for, each as the moments that divide it into equal parts: the whole run
-    and its second half; then, if it allocates little in some of it, the same without that time. A moment is the number of a
-    part that begins there. news: by part, without the last one."""
+    """The stretches of the run in which growth is looked for, each as the moments that divide it into equal parts: the
+    whole run and its second half; then, if it allocates little in some of it, the same without that time. A moment is
+    the number of a part that begins there. news: by part, without the last one."""
     busy = 1 + np.flatnonzero(len(news[1:]) * news[1:] >= LEAST_BUSY * float(news[1:].sum()))
     every = np.arange(1, len(news))
     for some in (every,) if len(busy) in (0, len(every)) or len(busy) < MOSTLY * len(every) else (every, busy):
@@ -165,8 +165,8 @@ def _growth_in(rows: np.ndarray, at: np.ndarray, thresholds: Mapping[str, float]
 
 
 def _is_held(course: np.ndarray, at: np.ndarray, grown: np.ndarray) -> np.ndarray:
-    """By row, does at least half of the growth remain when the garbage collector has run? Where a heap grows, the collector waits
-    longer each time, so that garbage grows with it; but the least that is alive between two moments does not.
+    """By row, does at least half of the growth remain when the garbage collector has run? Where a heap grows, the
+    collector waits longer each time, so that garbage grows with it; but the least that is alive between two moments does not.
     course: what is alive at the beginning of each part."""
     least = np.minimum.reduceat(course[:, : at[-1]], at[:-1], axis=1)
     return (np.diff(least, axis=1).min(axis=1) > 0) & (2 * (least[:, -1] - least[:, 0]) >= grown)

@@ -298,8 +298,8 @@ def side_of(args: argparse.Namespace, path: str) -> several.Files:
 
 
 def measured_side(files: several.Files, names: Matched) -> Side:
-    """The measures of one side. names: of the rows of both. Of several traces, those of one build of the program, rows are one if
-    their names are equal, with their lines."""
+    """The measures of one side. names: of the rows of both. Of several traces, those of one build of the program, rows
+    are one if their names are equal, with their lines."""
     import numpy as np
     from steve.trace.matched import SameNames
 

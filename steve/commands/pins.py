@@ -83,7 +83,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 class Makers:
     """What made the blocks, by the numbers of the operations (New, Free, Resize) of a trace. key: of
-    steve.trace.rollups.key_of; numbers: of the stacks, the threads or, for News, the types of the blocks and how they were made.
+    steve.trace.rollups.key_of; numbers: of the stacks, the threads or, for News, the types of the blocks and how they
+    were made.
     """
 
     def __init__(self, trace: Trace, key: str, quiet: bool) -> None:

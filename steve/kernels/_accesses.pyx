@@ -252,8 +252,8 @@ cdef class ChosenTrace(Trace):
                     self.unmatched_frees += 1
 
     def stats(self):
-        """As of a Trace, but unmatched_* and mismatched_free are those of what was chosen. Between marks, see stats_between(); a shard has
-        `clock`, what that function needs of each shard."""
+        """As of a Trace, but unmatched_* and mismatched_free are those of what was chosen. Between marks, see
+        stats_between(); a shard has `clock`, what that function needs of each shard."""
         result = Trace.stats(self)
         result["unmatched_free"], result["unmatched_access"] = self.unmatched_frees, 0
         result["mismatched_free"] = self.mismatched_frees

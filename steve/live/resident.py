@@ -30,7 +30,8 @@ class Resident(NamedTuple):
 
 
 class Process:
-    """The process with a number, as long as it is the recorded one. is_native: is the recorder a library in it, not Valgrind?"""
+    """The process with a number, as long as it is the recorded one. is_native: is the recorder a library in it, not
+    Valgrind?"""
 
     def __init__(self, pid: int, is_native: bool) -> None:
         self.pid, self._is_native = pid, is_native
@@ -39,8 +40,8 @@ class Process:
         self._ranges: list[Range] = []
 
     def resident(self, of_recorder: list[Range]) -> Resident | None:
-        """What is resident now. of_recorder: ranges that the recorder has mapped besides its files, if they are known. None: the
-        process has ended, is another one, or belongs to another user."""
+        """What is resident now. of_recorder: ranges that the recorder has mapped besides its files, if they are known.
+        None: the process has ended, is another one, or belongs to another user."""
         try:
             if time.monotonic() - self._scanned >= SCAN:
                 self._scan()
@@ -53,8 +54,8 @@ class Process:
             return None
 
     def _scan(self) -> None:
-        """Find the mappings of the recorder's files, each with the memory without a file after it that belongs to it. ValueError:
-        the process has none, so it is another one."""
+        """Find the mappings of the recorder's files, each with the memory without a file after it that belongs to it.
+        ValueError: the process has none, so it is another one."""
         if not self._is_native:
             if not os.path.basename(os.readlink(f"/proc/{self.pid}/exe")).startswith(TOOL):
                 raise ValueError("not in Valgrind")

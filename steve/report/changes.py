@@ -2,9 +2,10 @@
 """The page of `steve report A B`: what changed from one trace to another.
 
 Its numbers are those of `steve diff`, by all roll-ups at once. The stacks of both traces form one tree, whose frames are
-matched as the rows of `steve diff` are (steve.trace.matched). To bound the size of the page, at most MOST_SITES sites are kept, those that
-differ most by any measure; the others become one node "others" below their nearest caller that is kept. Tables show
-the MOST_ROWS rows that differ most by the chosen measure, and one for the others; the page has those of all measures.
+matched as the rows of `steve diff` are (steve.trace.matched). To bound the size of the page, at most MOST_SITES sites
+are kept, those that differ most by any measure; the others become one node "others" below their nearest caller that is
+kept. Tables show the MOST_ROWS rows that differ most by the chosen measure, and one for the others; the page has those
+of all measures.
 
 The two timelines can be aligned at the marks that both traces have in the same order.
 """

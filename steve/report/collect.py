@@ -94,10 +94,10 @@ class Site:
 class TraceData:
     """All that the report says of a trace. `standard_errors`: of totals, in a sample of the blocks. `all_sites` is their
     number, `sites` the named ones of interest, `explorable` the data of steve.report.windows, `linked` how links name
-    sites in it, `kept` what was kept between marks, `found` what each rule of steve.analysis.rules finds by site, by the rule's key,
-    `not_judged` what it could not judge, as text (steve.analysis.site_rules.FOUND, and FOUND_VARIANCES for rules about
-    blocks), of `judged_bytes` in all, `found_sites` the sites that lead by a rule, by number, `of_runtime` those of them whose
-    blocks the C library made for itself, `approximate_lines` what to know
+    sites in it, `kept` what was kept between marks, `found` what each rule of steve.analysis.rules finds by site, by
+    the rule's key, `not_judged` what it could not judge, as text (steve.analysis.site_rules.FOUND, and FOUND_VARIANCES
+    for rules about blocks), of `judged_bytes` in all, `found_sites` the sites that lead by a rule, by number,
+    `of_runtime` those of them whose blocks the C library made for itself, `approximate_lines` what to know
     of lines that are not exact or "", `accesses` whether loads and stores were recorded."""
 
     path: str
@@ -417,8 +417,8 @@ def collect(
     chosen: Blocks, sites: int = 60, with_source: bool = True, pins: Sums | None = None, with_pictures: bool = True
 ) -> TraceData:
     """Read the trace of a report to its end. TraceError if nothing of it can be read. sites: greatest number of
-    them. with_source: look for the program's source files. with_pictures: draw the address space. pins: the pages of a replay by stack
-    (steve.commands.pins.worst_by)."""
+    them. with_source: look for the program's source files. with_pictures: draw the address space. pins: the pages of a
+    replay by stack (steve.commands.pins.worst_by)."""
     # which line accesses a block depends on instructions that are not among the chosen events
     found = chosen.over_trace(partial(ReportAnalysis, by_line=with_source and chosen.is_whole()))
     data, accessed = _described(chosen, found, sites, with_source, pins)

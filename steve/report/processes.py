@@ -122,9 +122,10 @@ def render(
     accesses: bool,
     ends: Ends,
 ) -> bytes:
-    """The page as UTF-8. name: of the files; command: of the first process; remark: what is true of the numbers; totals: the object
-    of `steve summary --json`; findings, errors: those of `steve findings --json --by line,process`; rows: those of `steve
-    sites`, likewise; drawings: flame graphs as SVG, by title; accesses: were they recorded of all? ends: how the recordings ended.
+    """The page as UTF-8. name: of the files; command: of the first process; remark: what is true of the numbers;
+    totals: the object of `steve summary --json`; findings, errors: those of `steve findings --json --by line,process`;
+    rows: those of `steve sites`, likewise; drawings: flame graphs as SVG, by title; accesses: were they recorded of
+    all? ends: how the recordings ended.
     """
     found = [Found(rule, lines_of(rule["sites"][:])) for rule in findings]
     lines = lines_of(rows)

@@ -65,8 +65,8 @@ class PeakLook(NamedTuple):
 
 class OwnerTables(NamedTuple):
     """Whose the pages were at that look: rows of `steve resident --by kind` and --by site, with texts; others: the number of
-    sites that are left out; remarks: sentences, the last of which introduces the list `advice`, if there is one; free, returnable:
-    bytes that allocators keep, and of these what can be returned at most; resident: all that was."""
+    sites that are left out; remarks: sentences, the last of which introduces the list `advice`, if there is one; free,
+    returnable: bytes that allocators keep, and of these what can be returned at most; resident: all that was."""
 
     title: str
     kinds: list[dict[str, Any]]

@@ -4,7 +4,8 @@
 Each names a line of the program, the bytes, and the path to the line, and links to the view of the explorable part that
 shows these blocks. At most MOST sentences are made: of each kind of trouble (memory that is kept, that is of no use, that
 is requested only for a moment) the one with most bytes comes first, then what else the rules found. A site has a second
-sentence only if no other site has that kind of trouble. What is less than WORTH of the peak, or of all bytes allocated, is left to the section of findings.
+sentence only if no other site has that kind of trouble. What is less than WORTH of the peak, or of all bytes
+allocated, is left to the section of findings.
 """
 from __future__ import annotations
 
@@ -298,8 +299,8 @@ def _returned(found: KeptFree) -> str:
 
 
 def sentences(data: TraceData, findings: list[Finding]) -> list[Sentence]:
-    """The first sentences of the page, at least one if any block was allocated: what allocators keep, what was kept between marks, what
-    the rules found, and if that is less than MOST, what the peak consists of."""
+    """The first sentences of the page, at least one if any block was allocated: what allocators keep, what was kept
+    between marks, what the rules found, and if that is less than MOST, what the peak consists of."""
     found = [
         *_of_nothing(data),
         *_of_free(data),

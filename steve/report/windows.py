@@ -544,8 +544,9 @@ def explorable(
     accesses: bool,
     linked: Iterable[int],
 ) -> tuple[str, Linked, Kept | None]:
-    """The data as base64, "" if the trace has no operation; how links name sites; what was kept between marks. timeline: of timeline_of(); course: what else the timeline shows; unread: bytes of blocks that
-    were never read, by site; sources: None: no source is shown; work: what lines access; accesses: were they recorded?
+    """The data as base64, "" if the trace has no operation; how links name sites; what was kept between marks.
+    timeline: of timeline_of(); course: what else the timeline shows; unread: bytes of blocks that were never read, by
+    site; sources: None: no source is shown; work: what lines access; accesses: were they recorded?
     """
     cells = found.cells
     if not len(cells):

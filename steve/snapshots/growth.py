@@ -1,10 +1,10 @@
 """Which paths grew between two snapshots: `local cache (app.lua:3) -> [string] -> tab`.
 
 Each object belongs to the group of its place: the object from which a shortest path reaches it, the kind of that link and
-its key, unless it is one of many, and its type and name. A group that has new objects, and whose objects retain more than before, has grown. So what a
-program replaces all the time, as in a cache of fixed size, is no growth. Groups whose paths look the same once keys that
-vary are left out are one row. The keys of the registry, of the loaded modules and of the globals are names of the program:
-they stay, however many there are, unless they are what grew.
+its key, unless it is one of many, and its type and name. A group that has new objects, and whose objects retain more
+than before, has grown. So what a program replaces all the time, as in a cache of fixed size, is no growth. Groups
+whose paths look the same once keys that vary are left out are one row. The keys of the registry, of the loaded modules
+and of the globals are names of the program: they stay, however many there are, unless they are what grew.
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """
@@ -149,9 +149,9 @@ class Places:
         return before in self._of_names and self.universe.links["kind"][link] == VALUE and of_string
 
     def holders(self) -> np.ndarray:
-        """By object, the number of the one that holds it: on the way from the root, the first collection whose keys are no names;
-        without one, the object before it, or of a long way the one after MOST_STEPS steps. A root holds itself; -1: it is not
-        reached."""
+        """By object, the number of the one that holds it: on the way from the root, the first collection whose keys
+        are no names; without one, the object before it, or of a long way the one after MOST_STEPS steps. A root holds
+        itself; -1: it is not reached."""
         via = self.universe.via
         found = np.where(via == -1, np.arange(len(via)), -1)
         known, is_final = via == -1, np.zeros(len(via), bool)

@@ -54,8 +54,8 @@ def test_a_click_on_a_total_shows_it(page: Page) -> None:  # noqa: F811
 
 @needs_browser
 def test_a_sentence_shows_its_site(tmp_path: Path, driver: Any) -> None:  # noqa: F811
-    """A click on a sentence about growth shows the same bytes and blocks, without those of what the line calls; the source is at
-    the line of the site."""
+    """A click on a sentence about growth shows the same bytes and blocks, without those of what the line calls; the
+    source is at the line of the site."""
     steve = Steve(tmp_path)
     lines = [
         "info start_unix_seconds 1000",

@@ -130,8 +130,8 @@ def test_a_damaged_trace_fails_whatever_the_conditions(checked: Callable, tmp_pa
     assert checked("peak_live > 50M").returncode == 1
 
 
-# a full cache, all of which is replaced between the marks, and at the end of which its state is closed; `end` is also the name of
-# an earlier mark
+# a full cache, all of which is replaced between the marks, and at the end of which its state is closed; `end` is also
+# the name of an earlier mark
 CACHE = """\
 stack main@main.lua:5 fill@cache.lua:1
 heap 0x99 lua

@@ -472,7 +472,8 @@ def test_every_event_of_many_batches_is_counted(steve: Steve, tmp_path: Path) ->
 
 
 def test_findings_are_those_of_the_command(steve: Steve, trace: Callable[..., Path]) -> None:
-    """The report finds the same as `steve findings`, rule by rule; what is kept until the last mark is a sentence of the page."""
+    """The report finds the same as `steve findings`, rule by rule; what is kept until the last mark is a sentence of
+    the page."""
     trace(busy_script(3000))
     of_report = json.loads(steve("report", "t.ljt", "--json").out)["findings"]
     rules = json.loads(steve("findings", "--json", "t.ljt").out)

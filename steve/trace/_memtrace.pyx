@@ -434,9 +434,9 @@ cdef class Trace:
         return found
 
     def pages(self, uint32_t first=0, uint32_t most=0xffffffff):
-        """The pages of the process at each time when they were read, in order, from one with a number from 0 on, `most` of them:
-        Pages(time, reason, name of the mark, page, threads, before, after, highest, reserved, complete, mappings,
-        regions). page: bytes of one; before, after: bytes
+        """The pages of the process at each time when they were read, in order, from one with a number from 0 on,
+        `most` of them: Pages(time, reason, name of the mark, page, threads, before, after, highest, reserved,
+        complete, mappings, regions). page: bytes of one; before, after: bytes
         resident before and after the reading; complete: False if the file lacks some of the mappings. mappings: each
         Mapping(start, size, rss, pss, swap, huge, flags, name, runs), with runs as in the file; regions: what the program
         itself mapped, each Region(start, size, stack id)."""

@@ -204,8 +204,9 @@ class Matched:
 
 
 class SameNames(Matched):
-    """The same of the files of one program, each of a process of its own. Rows are one only if their names are equal, with their
-    lines: if one process allocates on one line of a function and another on the next one, no line has moved."""
+    """The same of the files of one program, each of a process of its own. Rows are one only if their names are equal,
+    with their lines: if one process allocates on one line of a function and another on the next one, no line has moved.
+    """
 
     def __init__(self, by: str) -> None:
         super().__init__(by)

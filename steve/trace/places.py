@@ -3,8 +3,8 @@
 The line of a stack is that of its innermost Lua function. If it has none, it is that of the innermost shown frame
 (steve.trace.policy) that has a name. If that is a function of the library of C++ or Rust, it is that of the innermost
 frame of the program, if there is one, since code of these libraries allocates for the program; but not with
---keep-alloc-fns. The line of an access is that of its instruction. An allocation site is the whole stack as it is shown. Each name is
-looked up once.
+--keep-alloc-fns. The line of an access is that of its instruction. An allocation site is the whole stack as it is
+shown. Each name is looked up once.
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """
@@ -209,8 +209,8 @@ class Places:
                 named.append(frame if has_name else named[callers])
 
     def _kinds(self, number: int) -> tuple[bool, bool, bool]:
-        """Is it a frame at a line of Lua, one of the program, and one with a name? What starts a program or a thread is not meant:
-        it would be the name of all that a program without symbols does."""
+        """Is it a frame at a line of Lua, one of the program, and one with a name? What starts a program or a thread
+        is not meant: it would be the name of all that a program without symbols does."""
         frame, found = self.trace.frame(number), (False, False, False)
         if frame is not None:
             at_lua, named = has_lua_line(frame), bool(frame.function or frame.file)

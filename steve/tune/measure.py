@@ -30,8 +30,8 @@ class Samples:
 
     resident, mean, end: resident bytes of the whole process: most, on average and after the last operation; mean has none for a
     replay that is too short. own: resident bytes before the first operation. cpu: CPU time
-    of the replay in ns. p99: of malloc or free in ns, the greater. wall: elapsed time in ns, without the waits of --duration. faults: page faults. failure: why it cannot be
-    used, "" if it can."""
+    of the replay in ns. p99: of malloc or free in ns, the greater. wall: elapsed time in ns, without the waits of
+    --duration. faults: page faults. failure: why it cannot be used, "" if it can."""
 
     resident: list[float] = field(default_factory=list)
     mean: list[float] = field(default_factory=list)

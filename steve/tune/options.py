@@ -21,8 +21,9 @@ class Option:
     """An option of an allocator.
 
     values: those to try, without the default. timed: its effect depends on how much time passes. threads: it has an
-    effect on programs with several threads only. large: it decides what becomes of large blocks that are freed. environment: its own variable, "" if the allocator has one for all.
-    call: C code that sets it in the program, "" if there is none."""
+    effect on programs with several threads only. large: it decides what becomes of large blocks that are freed.
+    environment: its own variable, "" if the allocator has one for all. call: C code that sets it in the program, "" if
+    there is none."""
 
     name: str
     values: tuple[str, ...]

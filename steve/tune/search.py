@@ -71,8 +71,9 @@ def hints_of(operations: Ops, several_threads: bool) -> Hints:
 
 @dataclass
 class Found:
-    """What the search found. hints: what the trace suggested to try first. finalists: best first. tried: how many option sets. not_tried: those for which the budget
-    was too small. unusable: with the reasons. ineffective: settings without an effect, by allocator."""
+    """What the search found. hints: what the trace suggested to try first. finalists: best first. tried: how many
+    option sets. not_tried: those for which the budget was too small. unusable: with the reasons. ineffective: settings
+    without an effect, by allocator."""
 
     finalists: list[OptionSet]
     tried: int

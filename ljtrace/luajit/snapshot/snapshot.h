@@ -4,9 +4,9 @@
  *
  * The state does not change while a snapshot is taken: the program is stopped or, natively, a copy of the process is read
  * (host_copy_begin). There are three walks: one for the sums; one in which every object in the collector's lists and in the
- * string table is written into the ring (RAW_OBJECT); one for the references of each object (RAW_LINKS). Nothing is stored here for each object; the collector process gives them numbers. The
- * program's memory is not changed. Whatever it contains, each walk ends: a list may have no more objects than
- * the bytes of the heap allow.
+ * string table is written into the ring (RAW_OBJECT); one for the references of each object (RAW_LINKS). Nothing is
+ * stored here for each object; the collector process gives them numbers. The program's memory is not changed. Whatever
+ * it contains, each walk ends: a list may have no more objects than the bytes of the heap allow.
  */
 #ifndef LJTRACE_LUAJIT_SNAPSHOT_SNAPSHOT_H
 #define LJTRACE_LUAJIT_SNAPSHOT_SNAPSHOT_H

@@ -3,9 +3,10 @@
  * SPDX-License-Identifier: GPL-2.0-or-later
  *
  * The latest stack is kept as an array from the outermost link inwards: each word on which it depends, with its value, and for
- * each link of the Lua stack the node (stack_tree.h) of all that is below. A look-up compares the words from the outside. Then it
- * goes from the innermost frame outwards until it meets a link that is known to be unchanged. The links between are calls
- * from Lua to Lua; the nodes to which they lead are in a table, by the node below and the return address.
+ * each link of the Lua stack the node (stack_tree.h) of all that is below. A look-up compares the words from the
+ * outside. Then it goes from the innermost frame outwards until it meets a link that is known to be unchanged. The
+ * links between are calls from Lua to Lua; the nodes to which they lead are in a table, by the node below and the
+ * return address.
  *
  * What remains are the innermost line and the C functions that it has called. These are a chain: the code address is known, so
  * it is known where the next return address is, and so on up to the VM's frame or to the code of a trace. Each chain that

@@ -16,9 +16,9 @@
  * a walk is needed. */
 bool lt_latest_find(uint32_t tid, struct lt_vm *vm, size_t size, const struct lt_cache_key *b,
                     struct lt_stack *stack);
-/* A walk is complete: it has joined `host` and `lua` into `stack`, which has a number, and has noted what it has read (notes.h).
- * Keep what the next look-ups need. Returns false if that is not possible: the stack is cut or very deep, or does not begin
- * in Lua. */
+/* A walk is complete: it has joined `host` and `lua` into `stack`, which has a number, and has noted what it has read
+ * (notes.h). Keep what the next look-ups need. Returns false if that is not possible: the stack is cut or very deep,
+ * or does not begin in Lua. */
 bool lt_latest_keep(uint32_t tid, struct lt_vm *vm, size_t size, const struct lt_cache_key *b,
                     const struct lt_stack *host, const struct lua_frames *lua, const struct lt_stack *stack);
 

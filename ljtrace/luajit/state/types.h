@@ -3,9 +3,9 @@
  * SPDX-License-Identifier: GPL-2.0-or-later
  *
  * A block is filled in after the allocator has returned it and before its state calls the allocator again. At
- * that next call its content is examined; or before, at the end of the recording, a mark, a fork or an exec. An object contains its type, which is checked against its size. A
- * part of an object is recognised by the pointer to it: in the global state, in the thread, or in a table or
- * string.buffer to which the code that allocated had a pointer.
+ * that next call its content is examined; or before, at the end of the recording, a mark, a fork or an exec. An object
+ * contains its type, which is checked against its size. A part of an object is recognised by the pointer to it: in the
+ * global state, in the thread, or in a table or string.buffer to which the code that allocated had a pointer.
  */
 #ifndef LJTRACE_LUAJIT_STATE_TYPES_H
 #define LJTRACE_LUAJIT_STATE_TYPES_H

@@ -238,8 +238,8 @@ static uint32_t write_guard(uint8_t *slot)
     return at + 6;
 }
 
-/* In a slot: the guard, `mov p, %r8` (or %r11) and a jump to the wrapper; then, at ENTRY, the moved instructions and a jump to those
- * that follow them. */
+/* In a slot: the guard, `mov p, %r8` (or %r11) and a jump to the wrapper; then, at ENTRY, the moved instructions and a
+ * jump to those that follow them. */
 static bool write_slot(uint8_t *slot, const struct moved *m, const struct code_patch *p, void *wrapper)
 {
     if (!protect(slot, SLOT, PROT_READ | PROT_WRITE | PROT_EXEC))

@@ -26,8 +26,8 @@ struct code_patch {
 extern uint64_t code_patch_interrupted;
 
 /* Let calls of p->function call `wrapper`, which gets p as its fifth argument; so the function may have at most four,
- * unless p->in_r11 is set. Sets p->original. While nothing is recorded, the function goes on at once. Returns NULL, or why it is not possible; then
- * nothing is changed. */
+ * unless p->in_r11 is set. Sets p->original. While nothing is recorded, the function goes on at once. Returns NULL, or
+ * why it is not possible; then nothing is changed. */
 const char *code_patch(struct code_patch *p, void *wrapper);
 
 #endif

@@ -9,8 +9,8 @@
  * The program notices nothing of the copy. It is made by the system call itself, so no handler of pthread_atfork runs. It
  * ends without a signal to its parent, so that no wait of the program finds it. It closes its descriptors at once, so that
  * pipes, connections and locks of files end when the program ends them, is in a session of its own, and gets no signals.
- * It calls no code of the program, and uses memory only for pages that the program changes meanwhile. If a copy cannot be made (a limit of processes or memory, a seccomp filter), the program
- * waits for the snapshot.
+ * It calls no code of the program, and uses memory only for pages that the program changes meanwhile. If a copy cannot
+ * be made (a limit of processes or memory, a seccomp filter), the program waits for the snapshot.
  */
 #define _GNU_SOURCE
 #include "ljtrace/native/inside/copy.h"

@@ -124,8 +124,9 @@ static void hook_add(const struct link_map *object)
     d->d_un.d_ptr = (ElfW(Addr))s_functions[h - s_hooks] - object->l_addr;
 }
 
-/* The dynamic linker has just mapped the objects that follow this one in its list, but may not have relocated them yet. When it has, got_catch_up is called, before their constructors. Only while the dynamic linker calls
- * the function for debuggers. */
+/* The dynamic linker has just mapped the objects that follow this one in its list, but may not have relocated them
+ * yet. When it has, got_catch_up is called, before their constructors. Only while the dynamic linker calls the
+ * function for debuggers. */
 static void init_hooks_add(const struct link_map *last)
 {
     const struct link_map *object = _r_debug.r_map;

@@ -21,7 +21,8 @@ void got_follow(void);
 void got_deny(void);
 /* Let them point to the functions of the program again. */
 void got_restore(void);
-/* Objects were loaded or unloaded. The pointers of new ones may not be written yet, so they are redirected later, by got_catch_up. */
+/* Objects were loaded or unloaded. The pointers of new ones may not be written yet, so they are redirected later, by
+ * got_catch_up. */
 void got_objects_changed(void);
 /* Redirect the pointers of new objects. Not while the ring is locked. */
 void got_catch_up(void);

@@ -404,8 +404,8 @@ static inline void *operator_of(struct real_operator *real, const char *name)
     return find_operator(real, name);
 }
 
-/* Define an operator with these parameters, of which NEW has one `size`, and another one is its alignment or it is 1. If the real one throws, the
- * exception passes through. new[] calls new, so the outermost operator decides. */
+/* Define an operator with these parameters, of which NEW has one `size`, and another one is its alignment or it is 1.
+ * If the real one throws, the exception passes through. new[] calls new, so the outermost operator decides. */
 #define NEW(name, how, align_, parameters, arguments)                                                        \
     NATIVE_PUBLIC void *name parameters;                                                                     \
     void *name parameters                                                                                    \

@@ -9,8 +9,8 @@
 #include "ljtrace/native/unwind/unwind.h"
 #include <ucontext.h>
 
-/* Take the stack of the calling thread, joined of Lua and C, from these registers on. function: see native_event. Returns false if no Lua runs there.
- * The stack is valid up to the next call. Only while the ring is locked. */
+/* Take the stack of the calling thread, joined of Lua and C, from these registers on. function: see native_event.
+ * Returns false if no Lua runs there. The stack is valid up to the next call. Only while the ring is locked. */
 bool lua_stack_take(const struct native_registers *from, uint64_t function, struct raw_stack *stack);
 /* A sample of the calling thread. */
 struct lua_sample {

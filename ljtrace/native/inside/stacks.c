@@ -2,8 +2,8 @@
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  *
- * The numbers are those of ljtrace/luajit/base/stack_tree.h. The latest stack with the same innermost frames is kept: the next one
- * is the same, or has most of its outer frames. Addresses are named before their node is written.
+ * The numbers are those of ljtrace/luajit/base/stack_tree.h. The latest stack with the same innermost frames is kept:
+ * the next one is the same, or has most of its outer frames. Addresses are named before their node is written.
  */
 #include "ljtrace/luajit/base/hash.h"
 #include "ljtrace/luajit/base/stack_tree.h"

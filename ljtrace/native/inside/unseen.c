@@ -31,7 +31,8 @@ static uint64_t next_number(const char **text)
     return number;
 }
 
-/* Bytes of memory in use that are not a file's and not the recorder's; 0 = unknown. /proc/self/statm has pages: size, resident, shared. */
+/* Bytes of memory in use that are not a file's and not the recorder's; 0 = unknown. /proc/self/statm has pages: size,
+ * resident, shared. */
 static uint64_t anonymous_bytes(void)
 {
     char text[128];

@@ -18,7 +18,8 @@
 /* The exit status of these commands if they fail themselves, as that of env and nohup. */
 enum { LAUNCHER_FAILED = 125 };
 
-/* The entries of the options of both commands in the table for getopt_long, each with the value `value`, and the lines of the help text. */
+/* The entries of the options of both commands in the table for getopt_long, each with the value `value`, and the lines
+ * of the help text. */
 #define LAUNCHER_OPTIONS(value)                                                                              \
     {"out", required_argument, NULL, value}, {"stack-depth", required_argument, NULL, value},                \
         {"compress", required_argument, NULL, value}, {"max-size", required_argument, NULL, value},          \

@@ -1,10 +1,10 @@
 /* cells.h - what happened to the blocks of each group in each part of the run, for windows that are chosen later.
  *
  * Operations are divided into bins of equal width, at most CELLS_BINS. A *group* is the blocks with the same stack and
- * thread of their New, the same number of bits of the size they had then, heap and type. A *cell* is a group, the bin in which blocks of it were made, and the bin in which
- * something happened to them: allocations, frees, reads and writes. So sums over cells answer for any window that
- * begins and ends at borders of bins: what was allocated in it, what was live at its end, and also what `--from` and
- * `--to` show, which is restricted to the blocks that were made in it.
+ * thread of their New, the same number of bits of the size they had then, heap and type. A *cell* is a group, the bin
+ * in which blocks of it were made, and the bin in which something happened to them: allocations, frees, reads and
+ * writes. So sums over cells answer for any window that begins and ends at borders of bins: what was allocated in it,
+ * what was live at its end, and also what `--from` and `--to` show, which is restricted to the blocks that were made in it.
  *
  * As in lives.h, a block belongs to the stack of its New. A Resize adds its new size to `allocated` and the old one to
  * `freed`, and makes no block. The bytes of a container, which never count as live, are `freed` as soon as they are

@@ -3,8 +3,8 @@
  * Bytes are those that the program requested. In bytes, a Resize counts as a free of the old size and an allocation of
  * the new one; the peak never includes both. In blocks, it does not count. Sites are allocation stacks; a resized block
  * belongs to the stack of its last Resize. What each stack had at the peak is found without a second reading: a row notes
- * what it has before that changes, if there was a new peak since it last did. Memory: O(live blocks + stacks that make blocks), and 4 bytes for each other
- * stack.
+ * what it has before that changes, if there was a new peak since it last did. Memory: O(live blocks + stacks that make
+ * blocks), and 4 bytes for each other stack.
  *
  * A shard of a trace begins with the blocks that live there, which are entered. Its totals of live blocks and bytes,
  * and their peaks, are differences to the beginning of the shard. summary_merge adds the shards of a trace, from the

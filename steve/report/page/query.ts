@@ -10,8 +10,8 @@ export type Unit = "bytes" | "blocks";
 export type Scope = "all" | "made";
 export type Rollup = FrameRollup | GroupRollup;
 
-/** Which ages of blocks count, in bins from the one in which a block was made: n or more; less than -n; 0: all. The age is that at
- * the moment of which a metric is, which may be a read or the block's end. */
+/** Which ages of blocks count, in bins from the one in which a block was made: n or more; less than -n; 0: all. The
+ * age is that at the moment of which a metric is, which may be a read or the block's end. */
 export type Age = number;
 
 function isOfAge(old: number, age: Age): boolean {
@@ -28,8 +28,8 @@ export interface Window {
   last: number;
 }
 
-/** Only blocks of a row of a roll-up; of a frame's roll-up, those with such a frame anywhere in their stack; "own": those that a
- * line itself makes, by its row; "site": those of one site, by the id of its stack in the trace. */
+/** Only blocks of a row of a roll-up; of a frame's roll-up, those with such a frame anywhere in their stack; "own":
+ * those that a line itself makes, by its row; "site": those of one site, by the id of its stack in the trace. */
 export interface Filter {
   by: Rollup | "own" | "site";
   row: number;
@@ -56,8 +56,8 @@ const COLUMNS: Record<Metric, Record<Unit, [Sum, Sum?, After?]>> = {
 };
 
 /** The sums of a metric in a window, by group. Live bytes are those at the peak or at the end of the window, so they count
- * all that was before. Growth is what was made in the window and lives at its end. With the scope "made", only blocks that were made in
- * the window count, as with `steve --from --to`. */
+ * all that was before. Growth is what was made in the window and lives at its end. With the scope "made", only blocks
+ * that were made in the window count, as with `steve --from --to`. */
 export function sumsByGroup(data: Data, window: Window, metric: Metric, unit: Unit, scope: Scope, age: Age = 0): Float64Array {
   const { n, group, made, bin, sums } = data.table;
   const [plus, minus, later] = COLUMNS[metric][unit];

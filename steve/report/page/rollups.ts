@@ -7,8 +7,8 @@ import type { Filter, Rollup } from "./query";
 import { isOfGroups } from "./query";
 import {sumsOf} from "./tree";
 
-/** short: the text where there is little room. rank: what the order of names begins with. self: what the row's own code allocated; all sum up to 100%. inclusive: with what it called; null where there are no
- * callers. */
+/** short: the text where there is little room. rank: what the order of names begins with. self: what the row's own
+ * code allocated; all sum up to 100%. inclusive: with what it called; null where there are no callers. */
 export interface Row {
   row: number;
   text: string;

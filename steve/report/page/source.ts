@@ -109,7 +109,8 @@ function filtered(data: Data, { filters }: State): number {
   return -1;
 }
 
-/** The file of the state; else that of the filters; else the first that is there, one that is no part of the system if possible. */
+/** The file of the state; else that of the filters; else the first that is there, one that is no part of the system if
+ * possible. */
 function chosen(data: Data, state: State, of: number): Source | undefined {
   const there = data.sources.filter(source => !source.missing);
   return data.sources.find(source => source.path === state.file) ??

@@ -314,7 +314,8 @@ export class Timeline {
     this.choose({ first: bin, last: Math.min(bin + 1, this.data.bins) }, "chosen");
   }
 
-  /** Choose the window from the next mark, or the one before, to the mark that follows it. Of the whole run, the first or the last. */
+  /** Choose the window from the next mark, or the one before, to the mark that follows it. Of the whole run, the first
+   * or the last. */
   toMark(forward: boolean): void {
     const windows = this.data.marks.map(mark => this.windowFrom(mark)), { first } = this.window;
     const found = forward ? windows.find(window => this.isWhole() || window.first > first)
