@@ -17,6 +17,7 @@
 #include "ljtrace/frames/eh_frame.h"
 #include "ljtrace/native/unwind/eh_expression.h"
 #include "ljtrace/native/unwind/frame_rules.h"
+#include "ljtrace/native/unwind/unwind.h"
 
 enum {
     CODE = 0x10000,
@@ -461,6 +462,27 @@ static void words(void **state)
     assert_int_equal(frame_kind(frame_new_rule(1)), FRAME_UNKNOWN);
 }
 
+/* A stack that goes from a function above to code whose rules do not lead on is lost there; it is not if they say that
+ * there is no caller. */
+static void lost_stacks(void **state)
+{
+    static const struct {
+        const char *function;
+        bool lost;
+    } cases[] = {{by_rbx, true}, {ip_in_register, true}, {outermost, false}};
+    uint64_t stack[16] = {0}, ips[8], sps[8];
+    (void)state;
+    for (unsigned i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        const struct native_registers from = {(uint64_t)(uintptr_t)plain, (uint64_t)(uintptr_t)stack,
+                                              (uint64_t)(uintptr_t)(stack + 8)};
+        bool lost = !cases[i].lost;
+        stack[0] = (uint64_t)(uintptr_t)cases[i].function + 1; /* where the first function returns to */
+        assert_int_equal(native_unwind_from(&from, false, ips, sps, 8, &lost), 2);
+        assert_true(ips[0] == from.ip && ips[1] == stack[0] - 1);
+        assert_int_equal(lost, cases[i].lost);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -479,6 +501,7 @@ int main(void)
         cmocka_unit_test(jumps),
         cmocka_unit_test(limits_of_an_expression),
         cmocka_unit_test(words),
+        cmocka_unit_test(lost_stacks),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
