@@ -74,6 +74,41 @@ static void recursion(void **state)
     expect_same(at_several_depths);
 }
 
+/* -- stacks that are deeper than those that are kept -- */
+
+enum { DEEP = 3000, MOST_FRAMES = 4000 };
+static uint64_t s_deep_ips[MOST_FRAMES], s_deep_sps[MOST_FRAMES];
+static void *s_deep_expected[MOST_FRAMES];
+
+static void compare_whole(void)
+{
+    const int depth = backtrace(s_deep_expected, MOST_FRAMES);
+    const uint32_t n = native_unwind(NULL, s_deep_ips, s_deep_sps, MOST_FRAMES);
+    s_compared++;
+    s_wrong += depth < 900 || (uint32_t)depth != n;
+    for (int i = 1; i < depth && (uint32_t)i < n; i++) {
+        const uint64_t after = (uint64_t)(uintptr_t)s_deep_expected[i] - s_deep_ips[i];
+        s_wrong += after != 1 && (after != 0 || i + 1 != depth); /* nothing has called the outermost one */
+    }
+}
+
+static void beyond_what_is_kept(void)
+{
+    for (int depth = 1000; depth < 1050; depth++) /* 1,024 are kept */
+        recurse(depth, compare_whole);
+    for (int i = 0; i < 4; i++) {
+        recurse(DEEP, compare_whole);
+        recurse(DEEP / 3, compare_whole);
+        recurse(3, unwind_compare);
+    }
+}
+
+static void very_deep_stacks(void **state)
+{
+    (void)state;
+    expect_same(beyond_what_is_kept);
+}
+
 /* A tree of calls in which each stack shares a different part with the one before. */
 static uint64_t s_seed = 1;
 
@@ -534,6 +569,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(recursion),
+        cmocka_unit_test(very_deep_stacks),
         cmocka_unit_test(walks_left_by_longjmp),
         cmocka_unit_test(stacks_that_share_frames),
         cmocka_unit_test(frames_of_variable_size),
