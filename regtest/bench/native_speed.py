@@ -1,4 +1,4 @@
-"""How much `ljtrace run` slows programs down, beside no recorder, heaptrack and memprof.
+"""How much `ljtrace run` slows programs down, beside no recorder, heaptrack, jemalloc's profiler and memprof.
 
     ./in-place python3 regtest/bench/native_speed.py [--runs N] [--only WORD] [--memprof LUAJIT] [--json FILE]
 
@@ -6,7 +6,8 @@ The programs are Lua's of this folder with more work than under Valgrind, Debian
 allocate: `malloc`, in one thread, and `threads`, in eight. In each round every program runs under every tool by turns;
 of each the shortest time counts. Printed are seconds without a recorder, and the others as multiples of it: wall clock,
 until the file is complete. A recorder needs a free core for its second process. A sample of the blocks (`sample`) hardly
-takes longer, so the multiple of the user CPU time of all processes is printed, too (`sample CPU`).
+takes longer, so the multiple of the user CPU time of all processes is printed, too (`sample CPU`). For programs in C there
+are also Debian's jemalloc without its profiler and with it (`jeprof`, the default: a sample each 512 KiB).
 
 A second table has CPU seconds, user and system: of the program, with what the recorder does in it, and of all other
 processes. With --memprof it has those of Tarantool's profiler as well: LUAJIT is the `luajit` of Tarantool's fork, which runs
@@ -71,7 +72,11 @@ TOOLS = {
     "depth 0": ["ljtrace", "run", "--stack-depth=0", "--out=OUT"],
     "sample": ["ljtrace", "run", "--sample", "--out=OUT"],
     "heaptrack": ["heaptrack", "-o", "OUT"],
+    "jemalloc": ["env", "LD_PRELOAD=CLOCK:JEMALLOC"],
+    "jeprof": ["env", "LD_PRELOAD=CLOCK:JEMALLOC", "MALLOC_CONF=prof:true,prof_final:true,prof_prefix:OUT"],
 }
+OF_C = ("heaptrack", "jemalloc", "jeprof")  # which do not see the heaps of Lua
+JEMALLOC = "libjemalloc.so.2"
 CPU = "sample CPU"
 FORK, MEMPROF = "fork alone", "memprof"  # Tarantool's LuaJIT
 
@@ -163,12 +168,34 @@ def seconds(command: list[str], program: str, clock: Path) -> Times:
     return Times(wall, user, user + system, float(own.read_text()) if own.exists() else user + system)
 
 
-def commands(command: list[str], memprof: Path | None, folder: Path) -> dict[str, list[str]]:
+def has_library(name: str) -> bool:
+    known = subprocess.run(["/sbin/ldconfig", "-p"], capture_output=True, text=True, check=False).stdout
+    return f"\t{name} " in known
+
+
+def usable() -> list[str]:
+    """The tools that are installed."""
+    jemalloc = has_library(JEMALLOC)
+    return [
+        tool
+        for tool, words in TOOLS.items()
+        if not words or (shutil.which(words[0]) and (jemalloc or "jemalloc" not in " ".join(words).lower()))
+    ]
+
+
+def commands(
+    command: list[str], tools: list[str], memprof: Path | None, folder: Path, clock: Path
+) -> dict[str, list[str]]:
     """tool -> how a program runs under it"""
     found = {}
-    for tool, words in TOOLS.items():
-        if not words or (shutil.which(words[0]) and not (tool == "heaptrack" and command[0] == "luajit")):
-            found[tool] = [word.replace("OUT", str(folder / f"out.{tool.split()[0]}")) for word in words] + command
+    for tool in tools:
+        if tool in OF_C and command[0] == "luajit":
+            continue
+        words = {"OUT": str(folder / f"out.{tool.split()[0]}"), "CLOCK": str(clock), "JEMALLOC": JEMALLOC}
+        filled = TOOLS[tool]
+        for name, value in words.items():
+            filled = [word.replace(name, value) for word in filled]
+        found[tool] = filled + command
     if memprof and command[0] == "luajit":
         found[FORK] = [str(memprof), *command[1:]]
         found[MEMPROF] = [str(memprof), "-e", f"misc.memprof.start('{folder / 'out.memprof'}')", *command[1:]]
@@ -180,10 +207,10 @@ def measure(
 ) -> dict[str, dict[str, Times]]:
     """program -> tool -> the least of each time"""
     found: dict[str, dict[str, Times]] = {name: {} for name in all_programs}
-    clock = build_clock(folder)
+    clock, tools = build_clock(folder), usable()
     for _ in range(runs):
         for name, command in all_programs.items():
-            for tool, words in commands(command, memprof, folder).items():
+            for tool, words in commands(command, tools, memprof, folder, clock).items():
                 now = seconds(words, str(memprof) if tool in (FORK, MEMPROF) else command[0], clock)
                 least = found[name].get(tool, now)
                 found[name][tool] = Times(*(min(a, b) for a, b in zip(astuple(now), astuple(least))))
@@ -200,7 +227,7 @@ def ratios(found: dict[str, dict[str, Times]]) -> dict[str, dict[str, float]]:
 
 
 def show_cpu(found: dict[str, dict[str, Times]]) -> None:
-    shown = ("none", "run", "sample", "heaptrack", FORK, MEMPROF)
+    shown = ("none", "run", "sample", *OF_C, FORK, MEMPROF)
     shown = tuple(tool for tool in shown if any(tool in row for row in found.values()))
     print("\nCPU seconds of the program + all other processes")
     print(f"{'program':12s} " + " ".join(f"{tool:>13s}" for tool in shown))
@@ -214,7 +241,7 @@ def show_cpu(found: dict[str, dict[str, Times]]) -> None:
 
 
 def show(found: dict[str, dict[str, float]]) -> None:
-    """heaptrack sees nothing of Lua's heaps, so it is left out there."""
+    """The tools of C see nothing of Lua's heaps, so they are left out there."""
     shown = [*(tool for tool in TOOLS if tool != "none"), CPU]
     print(f"{'program':12s} {'none':>8s} " + " ".join(f"{tool:>10s}" for tool in shown))
     for name, row in found.items():
