@@ -94,6 +94,8 @@ enum mt_how {
 
 /* Key of the fact that reachability was determined at the end of the program; its value is "done". */
 #define MT_INFO_REACH "reach"
+/* Key of the fact that accesses were not recorded in all of the run; its value is "none" or "part". */
+#define MT_INFO_ACCESSES "accesses"
 
 /* How a sample of the blocks was made: see sample.h. mean: of a sample by bytes, the bytes of which one on average was
  * chosen; every: of a sample by blocks, N. If both are 0, all blocks are recorded. seed: of the random numbers. */

@@ -197,6 +197,7 @@ static uint32_t stack_id(struct feed *f, const struct raw_stack *s)
 
 const char *handle_new(struct feed *f, const struct ring_new *r)
 {
+    f->began = true;
     feed_time(f, r->instructions);
     mt_writer_block_new(f->writer, r->addr, r->size, feed_slot(f, r->slot), (enum mt_how)r->how,
                         stack_id(f, &r->stack));
@@ -279,10 +280,21 @@ static void update_off(struct feed *f)
     f->off = f->switched_off || f->unfocused[f->thread];
 }
 
+/* Accesses were switched on or off: say so in a fact, the last value of which counts. A run that begins with them switched
+ * off has none until they are switched on. */
+static void note_accesses(struct feed *f)
+{
+    if (f->off ? f->recorded != RECORDED_WHOLE : f->recorded != RECORDED_NONE)
+        return;
+    f->recorded = f->off && !f->began ? RECORDED_NONE : RECORDED_PART;
+    mt_writer_info(f->writer, MT_INFO_ACCESSES, f->recorded == RECORDED_NONE ? "none" : "part");
+}
+
 const char *handle_focus(struct feed *f, const struct ring_focus *r)
 {
     f->unfocused[f->thread] = !r->on;
     update_off(f);
+    note_accesses(f);
     return NULL;
 }
 
@@ -318,6 +330,7 @@ const char *handle_switch(struct feed *f, const struct ring_switch *r)
 {
     f->switched_off = !r->on;
     update_off(f);
+    note_accesses(f);
     return NULL;
 }
 

@@ -74,6 +74,9 @@ struct feed_pools {
     uint32_t name_count;
 };
 
+/* How much of the run's accesses is in the file. */
+enum recorded { RECORDED_WHOLE, RECORDED_NONE, RECORDED_PART };
+
 struct feed {
     struct mt_writer *writer;
     struct mt_between between; /* for changes of VM states: feed_change */
@@ -102,6 +105,8 @@ struct feed {
     bool sampled;                       /* only a sample of the blocks is recorded */
     bool off;                           /* the running thread's accesses are not recorded */
     bool switched_off;                  /* those of all threads are not recorded */
+    bool began;                         /* a block was allocated */
+    enum recorded recorded;             /* the accesses of the run so far */
     uint64_t lost_in_ring[RING_LOSSES]; /* events that this ring's library has dropped so far */
     uint64_t lost[RING_LOSSES];         /* with those before the process was forked */
     enum feed_request request;          /* not yet answered */

@@ -2,11 +2,12 @@
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """
+import json
 from pathlib import Path
 
 import pytest
 
-from support import NATIVE, SECONDS, Trace, monitor, record, recorder, run, settled, started, wait_for, words
+from support import NATIVE, SECONDS, Trace, monitor, record, recorder, run, settled, started, steve, wait_for, words
 
 REQUESTS = NATIVE / "requests"
 BLOCK, OTHER = "60001", "60003"
@@ -21,6 +22,10 @@ def marks(trace: Trace) -> int:
     return sum(e[0] == "mark" for e in trace.events())
 
 
+def facts(trace: Trace) -> dict[str, str]:
+    return json.loads(steve("info", "--json", trace.path).text)["recording"]
+
+
 def heap_events(trace: Trace) -> list[str]:
     return [e[0] for e in trace.events() if e[0] != "mark"]
 
@@ -33,6 +38,27 @@ def test_requests_switch_accesses_on_and_off(tmp_path: Path) -> None:
     assert heap_events(later) == heap_events(always)
     assert marks(always) == 2  # the program's own, and one for `off`
     assert marks(later) == 4
+
+
+def test_what_was_switched_off_is_not_zero(tmp_path: Path) -> None:
+    """Accesses that were never on were not recorded, and those of a part of the run judge no block and no gate."""
+    script = ["luajit", "-e", "local t = {} for i = 1, 100 do t[i] = {i} end"]
+    never = record(tmp_path / "n.ljt", script, "--start-off=yes")
+    assert facts(never)["accesses"] == "none"
+    assert json.loads(steve("summary", "--json", never.path).text)["events"]["load"] is None
+    always = record(tmp_path / "a.ljt", script)
+    assert "accesses" not in facts(always)
+    part = record(tmp_path / "p.ljt", [REQUESTS, "switch"], "--start-off=yes")
+    assert facts(part)["accesses"] == "part"
+    assert "in a part of the run only" in json.loads(steve("summary", "--json", part.path).text)["not_recorded"][0]
+    for trace in (never, part):
+        assert "Never accessed:" not in steve("findings", trace.path).text
+        done = run(["steve", "check", "--fail-if=errors > 0", trace.path])
+        assert done.status == 2 and "cannot be judged: accesses were" in done.complaint
+        page = tmp_path / "page.html"
+        steve("report", trace.path, "-o", page, "-f")
+        assert "ever accesses" not in page.read_text() and "ever accessed:" not in page.read_text()
+    assert run(["steve", "check", "--fail-if=errors > 0", always.path]).status == 0
 
 
 def test_requests_do_nothing_outside_valgrind() -> None:

@@ -328,6 +328,8 @@ class Blocks:
         trace has none because they were not recorded. sample: that of the numbers; None: that of the trace."""
         if self._counts_accesses and missing.accesses(self.trace):
             what += " (loads and stores were not recorded)"
+        elif self._counts_accesses and missing.accesses_in_part(self.trace):
+            what += " (loads and stores of a part of the run)"
         estimated = (self.sample if sample is None else sample).remark
         return f"{self.trace.name}: {what}{choice_text(self.args)}{estimated}{''.join(self.remarks())}"
 

@@ -67,10 +67,12 @@ def judged(chosen: Blocks, wanted: list[Condition], most: int | None) -> Judged:
         if (
             not outcome.failed
             and ERRORS in {test.name for test in condition.tests}
-            and not missing.has_accesses(chosen.trace, totals["accesses"].b)
+            and not missing.has_all_accesses(chosen.trace, totals["accesses"].b)
         ):
+            where = "in a part of the run only" if missing.accesses_in_part(chosen.trace) else ""
             raise UsageError(
-                f"--fail-if '{condition.text}': cannot be judged: accesses were not recorded, so only wrong frees were seen"
+                f"--fail-if '{condition.text}': cannot be judged: accesses were "
+                + (f"recorded {where}" if where else "not recorded, so only wrong frees were seen")
             )
     return Judged(outcomes, rows, closed.remark(outcomes) if lua_is_closed else "")
 

@@ -199,7 +199,7 @@ def thresholds_of(args: argparse.Namespace) -> dict:
 
 class Found:
     """What the rules find, from one walk. rules: those of interest; size: bytes of all selected blocks; accesses: were those of
-    the program recorded? errors: those of the program, if they were collected."""
+    the program recorded? has_all: in all of the run? errors: those of the program, if they were collected."""
 
     def __init__(self, chosen: blocks.Blocks, rules: list[Rule], args: argparse.Namespace) -> None:
         from steve.kernels._site_sums import EndedLives, Findings, SiteSums
@@ -217,6 +217,7 @@ class Found:
         found, *self._sums = walked.fold.folds
         self._totals, self.errors = walked.totals, walked.met
         self.accesses = missing.has_accesses(chosen.trace, walked.totals["accesses"])
+        self.has_all = missing.has_all_accesses(chosen.trace, walked.totals["accesses"])
         del walked  # frees memory for what follows
         self._reached: Reached | None = self._sums.pop() if LEAKED in rules else None
         self._dead: rollups.Sums | None = None
@@ -225,7 +226,7 @@ class Found:
         self._judged: tuple[rollups.Rollup, dict] | None = None
         self._sites: Sites | None = None
         self._kept = (
-            between_marks.kept(chosen, key) if KEPT in rules and is_judged(KEPT, self.accesses, chosen.sample) else None
+            between_marks.kept(chosen, key) if KEPT in rules and is_judged(KEPT, self.has_all, chosen.sample) else None
         )
         self.size = found.bytes()
         # for each stack there is a row with all rules, which is much longer than what a few of them find there
@@ -328,7 +329,7 @@ class OfAll:
     def add(self, chosen: blocks.Blocks) -> None:
         """Add a file."""
         found = Found(chosen, self.rules, chosen.args)
-        judged = [rule for rule in self.rules if is_judged(rule, found.accesses, chosen.sample)]
+        judged = [rule for rule in self.rules if is_judged(rule, found.has_all, chosen.sample)]
         self._size += found.size
         self._accesses &= found.accesses
         for rule in judged:
@@ -550,7 +551,7 @@ def write(
 
 
 def is_judged(rule: Rule, accesses: bool, sample: Sample) -> bool:
-    """Does the trace have what the rule is about? accesses: were they recorded?"""
+    """Does the trace have what the rule is about? accesses: were they recorded in all of the run?"""
     return (accesses or not rule.of_accesses) and not (rule.of_all and sample)
 
 
@@ -558,7 +559,10 @@ def left_out_of(chosen: blocks.Blocks, rules: list[Rule], args: argparse.Namespa
     """A remark on requested rules that cannot be evaluated, "" if there are none: `rules`, accesses to freed
     memory, errors in a part of the trace."""
     errors = wants_errors(args)
-    why = "is a sample of the blocks" if chosen.sample else "holds no accesses"
+    if chosen.sample:
+        why = "is a sample of the blocks"
+    else:
+        why = "holds those of a part of the run" if missing.accesses_in_part(chosen.trace) else "holds no accesses"
     parts = [f"{', '.join(rule.title for rule in rules)} (the trace {why})"] if rules else []
     if names_errors(args) and not errors:
         parts.append("errors (found in the whole trace only, not with --where, --from and --to)")

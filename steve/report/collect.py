@@ -31,7 +31,7 @@ from steve.system.samples import VARIANCE, Sample, variance
 from steve.system.errors import TraceError
 from steve.terminal.tables import StackText, times, told_apart
 from steve.analysis.offsets import Accessed
-from steve.analysis.rules import CHURN, DEFAULTS, LEAKED, PINNED_PAGES, RULES, limits, site_limits
+from steve.analysis.rules import ALL, CHURN, DEFAULTS, LEAKED, PINNED_PAGES, RULES, limits, site_limits
 from steve.report import line_work, offsets, resident
 from steve.report.addresses import addresses
 from steve.report.sources import Sources
@@ -98,7 +98,8 @@ class TraceData:
     the rule's key, `not_judged` what it could not judge, as text (steve.analysis.site_rules.FOUND, and FOUND_VARIANCES
     for rules about blocks), of `judged_bytes` in all, `found_sites` the sites that lead by a rule, by number,
     `of_runtime` those of them whose blocks the C library made for itself, `approximate_lines` what to know
-    of lines that are not exact or "", `accesses` whether loads and stores were recorded."""
+    of lines that are not exact or "", `accesses` whether loads and stores were recorded, `accesses_in_part` that they were in a
+    part of the run only or ""."""
 
     path: str
     info: dict[str, str]
@@ -130,6 +131,7 @@ class TraceData:
     instructions: int
     time_unit: str
     accesses: bool
+    accesses_in_part: str
     problem: TraceError | None
     resident: dict[str, Any] | None = None
     """of steve.report.resident."""
@@ -454,17 +456,22 @@ def _described(
     marks = _marks(trace, profile)
     del profile
     accesses = missing.has_accesses(trace, totals["load"] + totals["store"] + totals["modify"])
+    in_part = missing.accesses_in_part(trace)
     judged_bytes, of_rules = analysis.take_found(trace.sample)
     rollup = Rollup("stack", chosen.places, sites=of_trace)
     lost = analysis.reached.lost(trace) if searched(chosen) else None
     by_rule, not_judged = _found_by_rule(analysis, of_rules, rollup, pins, lost)  # which frees many sums by stack
+    for rule in ALL if in_part else ():
+        if rule.of_accesses:
+            by_rule.pop(rule.key)
+            not_judged[rule.key] = "loads and stores were recorded in a part of the run only"
     tallies, cells = rollup.merged(analysis.take_tallies(trace.sample)), analysis.take_cells()
     leading, listed = sorted(_leading_by_rule(by_rule, MOST_FOUND)), interesting(tallies, sites)
     accessed = offsets.wanted(rollup, analysis.accessed.table())
     named = named_sites(of_trace.shown, tallies, {*leading, *listed, *accessed.sites})
     of_collector = managed_sites(chosen, cells)
     all_sites = int((tallies.rows["bytes"] + tallies.rows["blocks"] > 0).sum())
-    unread = Sums(tallies.numbers, tallies.rows["unread_bytes"].copy())
+    unread = Sums(tallies.numbers, tallies.rows["unread_bytes"] * (not in_part))
     del tallies  # which are long
     sources = _sources(chosen) if with_source else None
     runtime = Runtime(trace)
@@ -520,6 +527,7 @@ def _described(
         instructions=extent(stats, {"last_event": totals["time"]})["instructions"],
         time_unit=time_unit(trace),
         accesses=accesses,
+        accesses_in_part=in_part,
         problem=trace.problem,
         resident=over_time,
         accessed_sites={i: named[i] for i in accessed.sites},

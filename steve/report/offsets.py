@@ -17,6 +17,7 @@ from steve.analysis.looks import PIPED
 from steve.analysis.offsets import fields_of, groups_of
 from steve.kernels._accesses import Fields
 from steve.terminal.units import counted
+from steve.trace import missing
 from steve.trace.rollups import Sums
 
 if TYPE_CHECKING:
@@ -28,6 +29,7 @@ MOST_SITES = 8
 MOST_PIECES = 96  # of a strip
 MOST_ROWS = 48  # of a table of fields
 SAMPLED = "the trace is a sample of the blocks, and the accesses of few blocks say little about a byte"
+IN_PART = "loads and stores were recorded in a part of the run only; steve fields has what was recorded"
 
 
 @dataclass
@@ -101,6 +103,8 @@ def why_not_again(chosen: Blocks) -> str:
     """Why a trace that was read is not read again for this; "" if it is."""
     if chosen.trace.sample:
         return SAMPLED
+    if missing.accesses_in_part(chosen.trace):
+        return IN_PART
     return PIPED if chosen.is_from_pipe() else ""
 
 

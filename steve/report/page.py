@@ -84,7 +84,7 @@ def completeness(data: TraceData) -> str:
 def not_seen(data: TraceData) -> str:
     """A sentence for each runtime whose memory the trace does not show, and one if lines are approximate; "" if there is
     none."""
-    remarks = [*runtimes.remarks(data.not_seen), *filter(None, [data.approximate_lines])]
+    remarks = [*runtimes.remarks(data.not_seen), *filter(None, [data.accesses_in_part, data.approximate_lines])]
     return "".join(f" {remark[0].upper()}{remark[1:]}." for remark in remarks)
 
 

@@ -23,6 +23,12 @@ KINDS = {
 
 
 NO_ACCESSES = "the trace has no loads and stores"
+# the fact of recordings in which accesses were switched off: "none" if they were never on, else "part"
+SWITCHED = "accesses"
+IN_PART = (
+    "loads and stores were recorded in a part of the run only (--start-off=yes, --toggle-fn, LJTRACE_STOP or vgdb off): blocks "
+    "may have more of them than are counted"
+)
 
 
 def counts(trace: Trace) -> dict[str, int]:
@@ -102,6 +108,11 @@ def not_recorded(trace: Trace) -> str:
         why = "`ljtrace run` and `ljtrace attach` do not record them; `valgrind --tool=ljtrace` does"
     elif facts.get("trace_mem") == "no":
         why = "it was recorded with --trace-mem=no; record without that option"
+    elif facts.get(SWITCHED) == "none":
+        why = (
+            "they were switched off in all of the run (--start-off=yes, --toggle-fn, vgdb off); record without that, or switch "
+            "them on"
+        )
     elif "accesses" in facts.get("lacks", "").split(", "):
         why = f"it was imported from {facts['imported_from']}; `valgrind --tool=ljtrace` records them"
     else:
@@ -115,3 +126,14 @@ def has_accesses(trace: Trace, counted: int) -> bool:
     if accesses(trace):
         return False
     return counted > 0 or trace.info().get("trace_mem") == "yes"
+
+
+def accesses_in_part(trace: Trace) -> str:
+    """That there are loads and stores of a part of the run only; "" if they were recorded in all of it, or not at all."""
+    return IN_PART if trace.info().get(SWITCHED) == "part" and not accesses(trace) else ""
+
+
+def has_all_accesses(trace: Trace, counted: int) -> bool:
+    """Were loads and stores recorded in all of the run, so that what has none was not accessed? counted: see
+    has_accesses()."""
+    return has_accesses(trace, counted) and not accesses_in_part(trace)

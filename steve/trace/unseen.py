@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from steve.trace import missing
+
 if TYPE_CHECKING:
     from steve.trace._memtrace import Trace
 
@@ -51,4 +53,6 @@ def remarks(trace: Trace, blocks: int) -> list[str]:
             "the trace has no blocks: the program has allocated none while it was recorded, or by functions that the recorder "
             "does not know; see --alloc-prefix in ljtrace(1)"
         )
+    if part := missing.accesses_in_part(trace):
+        found.append(part)
     return found
