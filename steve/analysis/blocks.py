@@ -140,6 +140,16 @@ class Blocks:
         other._selection, other._span, other._searched = None, None, False
         return other
 
+    def among(self, where: str) -> "Blocks":
+        """Those of the chosen blocks for which an expression of --where holds."""
+        other = copy.copy(self)
+        both = where if self.args.where is None else f"({self.args.where}) and {where}"
+        other.args = argparse.Namespace(**{**vars(self.args), "where": both})
+        other.errors, other.test = False, parse(both)
+        other._files = self._files or source.Operations(self._given)
+        other.reading, other._selection = other._files.reading, None
+        return other
+
     def open_again(self, freed: bool = False, snapshots: bool = False) -> "Trace":
         """The trace from its beginning. freed: with accesses to freed memory; snapshots: with snapshots."""
         return self.reading.open(freed=freed, snapshots=snapshots)

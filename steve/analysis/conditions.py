@@ -173,6 +173,7 @@ class Condition:
         if len(kinds) > 1:
             raise self._wrong(f"'and' joins tests of one site ({SITE}...), or tests of the whole trace")
         self.is_of_sites = kinds == {True}
+        self.judges_sites = self.is_of_sites or any(test.name in vocabulary.counts for test in self.tests)
 
     def _wrong(self, message: str) -> UsageError:
         return UsageError(f"--fail-if '{self.text}': {message}")

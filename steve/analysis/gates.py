@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
-from steve.analysis import closed, differences, looks
+from steve.analysis import closed, differences, looks, string_table
 from steve.analysis.conditions import MEASURES, NET_GROWTH, ONE, Condition, Measured, Outcome
 from steve.analysis.differences import Differences
 from steve.analysis.lost import Reached, is_leak, searched
@@ -45,7 +45,7 @@ def judged(chosen: Blocks, wanted: list[Condition], most: int | None) -> Judged:
     """Measure a trace and judge the conditions. chosen: of a Blocks that collects errors of the program. most: so many sites
     of each that holds; None: all. UsageError if the trace does not have what one is about."""
     names = Matched(chosen.args.by)
-    found, by_heap = _measured(chosen, names)
+    found, by_heap, by_type = _measured(chosen, names)
     rows = Differences(names, _nothing(found), found)
     lua_is_closed = closed.is_closed(chosen, by_heap)
     measured = {name: rows.column(f"{column}_b").sum() for name, column in MEASURES.items()}
@@ -62,7 +62,11 @@ def judged(chosen: Blocks, wanted: list[Condition], most: int | None) -> Judged:
         if lacking:
             raise UsageError(f"--fail-if '{condition.text}': cannot be judged: {_why(lacking, resident.why_not)}")
     totals = {name: Measured(0, int(value)) for name, value in measured.items() if value is not None}
-    outcomes = [_with_growth(condition.outcome(totals, rows, most), grown, most) for condition in wanted]
+    judged_rows = _of_sites(chosen, by_type, rows) if any(condition.judges_sites for condition in wanted) else rows
+    outcomes = [
+        _with_growth(condition.outcome(totals, judged_rows if condition.judges_sites else rows, most), grown, most)
+        for condition in wanted
+    ]
     for condition, outcome in zip(wanted, outcomes):
         if (
             not outcome.failed
@@ -105,12 +109,23 @@ def _why(name: str, not_resident: str) -> str:
     return f"{name} was not recorded"
 
 
-def _measured(chosen: Blocks, names: Matched) -> tuple[differences.Measured, np.ndarray | Table]:
-    """The measures of all sites, and the sums by heap."""
-    sums, by_heap = chosen.sum_by(rollups.key_of(chosen.args.by), closed.KEY, columns=differences.SUMS)
+def _of_sites(chosen: Blocks, by_type: np.ndarray | Table, rows: Differences) -> Differences:
+    """The rows that conditions about sites judge. by_type: the sums by type."""
+    others = string_table.without(chosen, by_type)
+    if others is None:
+        return rows
+    found = _measured(others, rows.names)[0]
+    return Differences(rows.names, _nothing(found), found)
+
+
+def _measured(chosen: Blocks, names: Matched) -> tuple[differences.Measured, np.ndarray | Table, np.ndarray | Table]:
+    """The measures of all sites, and the sums by heap and by type."""
+    sums, by_heap, by_type = chosen.sum_by(
+        rollups.key_of(chosen.args.by), closed.KEY, string_table.KEY, columns=differences.SUMS
+    )
     rollup = rollups.of_arguments(chosen.args, chosen.places)
     accesses = not missing.not_recorded(chosen.trace)
-    return differences.measured(sums, rollup, names, accesses, chosen.sample), by_heap
+    return differences.measured(sums, rollup, names, accesses, chosen.sample), by_heap, by_type
 
 
 def _nothing(like: differences.Measured) -> differences.Measured:
@@ -123,7 +138,7 @@ def _nothing(like: differences.Measured) -> differences.Measured:
 def _growth(chosen: Blocks) -> Differences:
     """What lived at --from, as A, and what lives at --to, as B, also of blocks that were made before --from."""
     names, args = Matched(chosen.args.by), chosen.args
-    second, _ = _measured(chosen.until(args.end, args.begin), names)
+    second = _measured(chosen.until(args.end, args.begin), names)[0]
     first = _nothing(second) if args.begin is None else _measured(chosen.until(args.begin), names)[0]
     return Differences(names, first, second)
 

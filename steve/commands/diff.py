@@ -12,7 +12,7 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from steve.analysis import blocks, closed, conditions, differences, gates, looks, owners, several
+from steve.analysis import blocks, closed, conditions, differences, gates, looks, owners, several, string_table
 from steve.analysis.conditions import Condition, Outcome
 from steve.analysis.differences import MEASURES
 from steve.system.errors import UsageError
@@ -25,6 +25,9 @@ from steve.terminal.listing import Column
 from steve.trace.stacks import SITE
 
 if TYPE_CHECKING:
+    import numpy as np
+
+    from steve.analysis.folds import Table
     from steve.analysis.differences import Differences, Measured
     from steve.trace.matched import Matched
 
@@ -109,26 +112,38 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 class Side(NamedTuple):
-    """What is measured of one side: the rows, and what was resident; the names of the traces at whose end nothing of Lua lives
-    because its states were closed."""
+    """What is measured of one side: the rows; those that conditions about sites judge; what was resident; the names of the
+    traces at whose end nothing of Lua lives because its states were closed."""
 
     of_sites: Measured
+    judged: Measured
     resident: looks.Measures
     closed: tuple[str, ...]
 
 
-def measured(chosen: blocks.Blocks, names: Matched) -> Side:
-    """The measures of one trace. names: of the rows of both."""
+def measured(chosen: blocks.Blocks, names: Matched, judges_sites: bool) -> Side:
+    """The measures of one trace. names: of the rows of both; judges_sites: is a condition about sites?"""
     by = chosen.args.by
-    sums, by_heap = chosen.sum_by(rollups.key_of(by), closed.KEY, columns=differences.SUMS)
-    rollup = rollups.of_arguments(chosen.args, chosen.places)
-    found = differences.measured(sums, rollup, names, not missing.not_recorded(chosen.trace), chosen.sample)
+    sums, by_heap, by_type = chosen.sum_by(rollups.key_of(by), closed.KEY, string_table.KEY, columns=differences.SUMS)
     is_closed = closed.is_closed(chosen, by_heap)
-    return Side(found, looks.measures(chosen, looks.NAMES), (chosen.trace.name,) if is_closed else ())
+    found = judged = of_rows(chosen, sums, names)
+    others = string_table.without(chosen, by_type) if judges_sites else None
+    if others is not None:
+        judged = of_rows(others, others.sum_by(rollups.key_of(by), columns=differences.SUMS)[0], names)
+    return Side(found, judged, looks.measures(chosen, looks.NAMES), (chosen.trace.name,) if is_closed else ())
 
 
-def outcomes(wanted: list[Condition], first: Side, second: Side, rows: Differences, most: int | None) -> list[Outcome]:
-    """What became of the conditions. most: so many of the sites of each are shown; None: all."""
+def of_rows(chosen: blocks.Blocks, sums: np.ndarray | Table, names: Matched) -> Measured:
+    """The measures of the rows of one trace. sums: by stack."""
+    rollup = rollups.of_arguments(chosen.args, chosen.places)
+    return differences.measured(sums, rollup, names, not missing.not_recorded(chosen.trace), chosen.sample)
+
+
+def outcomes(
+    wanted: list[Condition], first: Side, second: Side, rows: Differences, judged: Differences, most: int | None
+) -> list[Outcome]:
+    """What became of the conditions. judged: the rows for those about sites; most: so many of the sites of each are shown;
+    None: all."""
     totals = {
         name: conditions.Measured(first.of_sites.total(column) or 0, second.of_sites.total(column) or 0)
         for name, column in conditions.MEASURES.items()
@@ -142,7 +157,7 @@ def outcomes(wanted: list[Condition], first: Side, second: Side, rows: Differenc
             if name in looks.NAMES and name not in resident:
                 raise cannot_judge(condition, f"{name} is not known of {unknown_in(first, second, name)}")
     totals |= resident
-    return [condition.outcome(totals, rows, most) for condition in wanted]
+    return [condition.outcome(totals, judged if condition.judges_sites else rows, most) for condition in wanted]
 
 
 def cannot_judge(condition: Condition, why: str) -> UsageError:
@@ -297,27 +312,29 @@ def side_of(args: argparse.Namespace, path: str) -> several.Files:
     return several.Files(NAME, argparse.Namespace(**{**vars(args), "files": paths, "apart": False}))
 
 
-def measured_side(files: several.Files, names: Matched) -> Side:
+def measured_side(files: several.Files, names: Matched, judges_sites: bool) -> Side:
     """The measures of one side. names: of the rows of both. Of several traces, those of one build of the program, rows
     are one if their names are equal, with their lines."""
     import numpy as np
     from steve.trace.matched import SameNames
 
     if len(files) == 1:
-        return measured(next(iter(files)), names)
+        return measured(next(iter(files)), names, judges_sites)
     own = SameNames(files.args.by)
-    parts = [measured(chosen, own) for chosen in files]
-    of_sites = [part.of_sites for part in parts]
-    nodes = names.add_joined(own, np.concatenate([part.nodes for part in of_sites]))
+    parts = [measured(chosen, own, judges_sites) for chosen in files]
+    joined = []
+    for of_kind in ([part.of_sites for part in parts], [part.judged for part in parts]):
+        nodes = names.add_joined(own, np.concatenate([part.nodes for part in of_kind]))
+        joined.append(differences.added(of_kind, nodes))
     names_of_closed = tuple(name for part in parts for name in part.closed)
-    return Side(differences.added(of_sites, nodes), looks.sum_of([part.resident for part in parts]), names_of_closed)
+    return Side(*joined, looks.sum_of([part.resident for part in parts]), names_of_closed)
 
 
-def measured_first(args: argparse.Namespace, names: Matched) -> tuple[str, Side, int]:
+def measured_first(args: argparse.Namespace, names: Matched, judges_sites: bool) -> tuple[str, Side, int]:
     """The name of the first side, its measures and the exit status. The trace is closed on return, so that both
     are not in memory at the same time."""
     files = side_of(args, args.first)
-    found = measured_side(files, names)
+    found = measured_side(files, names, judges_sites)
     return name_of(files, args.first), found, files.verdict()
 
 
@@ -367,14 +384,16 @@ def run(args: argparse.Namespace) -> int:
     listing.check(args, COLUMNS)
     wanted, names = [Condition(text) for text in args.fail_if], Matched(args.by)
     with gates.mark_is_needed(wanted):
-        name, first, status = measured_first(args, names)
+        judges_sites = any(condition.judges_sites for condition in wanted)
+        name, first, status = measured_first(args, names, judges_sites)
         files = side_of(args, args.second)
-        second = measured_side(files, names)
+        second = measured_side(files, names, judges_sites)
     title = ", ".join(change_text(first, second, key) for key in differences.KEYS)
     if os.path.isdir(args.first) and len(files) == 1:
         title += f" ({several.PEAKS})"
     every, in_full = Differences(names, first.of_sites, second.of_sites), args.json or args.csv
-    found = outcomes(wanted, first, second, every, None if args.json else CAUSES)
+    judged = Differences(names, first.judged, second.judged) if judges_sites else every
+    found = outcomes(wanted, first, second, every, judged, None if args.json else CAUSES)
     top = args.top if in_full or args.top is not None else listing.TOP
     rows = every.changed().ranked(args.sort, top, absolute=True)
     write(

@@ -12,6 +12,7 @@ import pytest
 
 from steve.analysis.conditions import NAMES, Condition, Measured
 from steve.system.errors import UsageError
+from steve.trace._memtrace import TYPE_NAMES
 
 BEFORE = """\
 stack main@main.c:5 parse@parse.c:1 malloc
@@ -36,6 +37,29 @@ def compared(steve: Any, trace: Callable) -> Callable:
         return steve("diff", "-q", "a.ljt", "b.ljt", *(f"--fail-if={text}" for text in wanted), *options)
 
     return run
+
+
+def test_the_string_table_is_of_no_site(steve: Any, trace: Callable) -> None:
+    """LuaJIT's table of all strings grows on any line: conditions about sites leave it out, those about totals do not."""
+    trace(BEFORE + END, "a.ljt")
+    trace(
+        AFTER.replace("N 0x3000 40 3", "N 0x3000 8192 3") + f"type {0x3000} 0 {TYPE_NAMES.index('strtab')}\n" + END,
+        "b.ljt",
+    )
+    for condition, fails in (
+        ("sites.new_leaks > 0", False),
+        ("site.live_at_end > +4Ki", False),
+        ("site.live_at_end > +50", True),  # parse
+        ("live_at_end > +4Ki", True),
+    ):
+        assert steve("diff", "-q", "a.ljt", "b.ljt", f"--fail-if={condition}").returncode == fails
+        assert steve("diff", "-q", ".", "b.ljt", f"--fail-if={condition}").returncode in (0, 1)
+    for condition, fails in (
+        ("site.live_at_end > 4Ki", False),
+        ("site.live_at_end > 1000", True),
+        ("live_at_end > 4Ki", True),
+    ):
+        assert steve("check", "-q", "b.ljt", f"--fail-if={condition}").returncode == fails
 
 
 @pytest.mark.parametrize(
