@@ -9,25 +9,33 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from steve.trace.frames import frame_text
+
 if TYPE_CHECKING:
     from steve.trace._memtrace import Trace
 
+NAMED = 4  # lines that the remark names
 
-def places(trace: Trace) -> int:
-    """How many places in machine code have such a line. 0 unless the recorder was attached."""
+
+def lines(trace: Trace) -> list[str]:
+    """The lines, in the order in which they were first met; none unless the recorder was attached."""
     if trace.info().get("attached") != "yes":
-        return 0
+        return []
     frames = (trace.frame(number) for number in range(1, trace.counts()["frames"]))
-    return sum(bool(frame.approximate and frame.trace) for frame in frames if frame is not None)
+    texts = (frame_text(frame) for frame in frames if frame is not None and frame.approximate and frame.trace)
+    return list(dict.fromkeys(texts))
 
 
 def remark(trace: Trace) -> str:
     """What to know of the lines; "" if none is of that kind."""
-    count = places(trace)
-    if not count:
+    found = lines(trace)
+    if not found:
         return ""
+    others = f" and {len(found) - NAMED:,} more" if len(found) > NAMED else ""
     return (
-        f"{count:,} {'line' if count == 1 else 'lines'} of Lua {'is' if count == 1 else 'are'} approximate: LuaJIT had "
-        "compiled this code before ljtrace attach. The memory of a function that is called there may be charged to the line of "
-        "the call or of the loop. Code that is compiled later has exact lines, and all code with `ljtrace run`"
+        f"{len(found):,} {'line' if len(found) == 1 else 'lines'} of Lua {'is' if len(found) == 1 else 'are'} approximate "
+        f"({', '.join(found[:NAMED])}{others}): LuaJIT had compiled this code before ljtrace attach. Such a line may have the "
+        "memory of what runs after it: of a function that it calls, of the loop, or of the next call, though that is another "
+        "function. Code that is compiled later has exact lines, and all code with `ljtrace run`; what holds objects is exact "
+        "in snapshots (ljtrace attach --universe, steve universe)"
     )
