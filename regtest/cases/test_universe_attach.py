@@ -214,6 +214,17 @@ def test_small_heaps_are_not_worth_a_snapshot(tmp_path: Path) -> None:
     assert "no heap of a Lua state became larger" in run(["steve", "universe", path]).complaint
 
 
+def test_a_heap_that_did_not_grow_again(tmp_path: Path) -> None:
+    """One snapshot has nothing to be compared with, which is said."""
+    path = tmp_path / "t.ljt"
+    text = "x = {} for i = 1, 8000 do x[i] = {} end"
+    good(["ljtrace", "run", "--universe=growing", f"--out={path}", "luajit", "-e", text])
+    names = _names(path)
+    last = run(["steve", "universe", path]).complaint
+    assert len(names) == 1 and "one snapshot of this state: its heap did not grow by half afterwards" in last
+    assert "one snapshot" not in run(["steve", "universe", path, "--snapshot", *names]).complaint
+
+
 def test_without_copies_the_program_waits(tmp_path: Path) -> None:
     """No process can be made: the snapshot is the same."""
     path, script = tmp_path / "t.ljt", tmp_path / "s.lua"

@@ -232,6 +232,16 @@ def hint(universe: Universe) -> str | None:
     return f"{lost:,} of the {universe.bytes:,} bytes are garbage: no root leads to these objects"
 
 
+def alone(args: argparse.Namespace, universe: Universe) -> str | None:
+    """Why a recording with --universe=growing has nothing to compare; None if it has, or is no such recording."""
+    if universe.trace.info().get("universe") != "growing" or universe.before or args.snapshot is not None:
+        return None
+    return (
+        "it has one snapshot of this state: its heap did not grow by half afterwards; record longer, or take another one "
+        "later and compare them with --diff-file"
+    )
+
+
 def grown_since(args: argparse.Namespace, universe: Universe) -> int | None:
     """The number of the snapshot with which the last one of a recording with --universe=growing is compared."""
     growing = universe.trace.info().get("universe") == "growing"
@@ -252,6 +262,6 @@ def run(args: argparse.Namespace) -> int:
         out.write(
             json.dumps(result, indent=1) + "\n" if args.json else text(result, universe.trace.name, args.top, True)
         )
-    if advice := hint(universe):
+    for advice in filter(None, (hint(universe), alone(args, universe) if args.diff_file is None else None)):
         note(NAME, advice, args.quiet)
     return source.verdict(NAME, universe.trace)
