@@ -124,6 +124,14 @@ def test_more_rows_than_are_shown(driver: Any, tmp_path: Path) -> None:  # noqa:
                 assert exact(total)[i] == sum(row[f"{key}_{side}"] for row in rows)
     page.find("#explore-tab-function").click()
     page.picture("changes-others", "#explore-table .x-sum")
+    page.choose("metric", "bytes")
+    page.find("#explore-search").send_keys("f999")
+    found, (others, total) = shown(page), page.all("#explore-table .x-sum")
+    assert len(found) == 1
+    for i in range(2):  # what the search hides is in the row of the others
+        assert exact(others)[i] + next(iter(found.values()))[i] == exact(total)[i]
+    page.find("#explore-search").clear()
+    page.find("#explore-search").send_keys(" \b")
     for key, names_are in (("bytes", {*names[500:]}), ("blocks", {*first, *second} - {*names})):
         page.choose("metric", key)
         assert len(shown(page)) == changes.MOST_ROWS and {text.split()[0] for text in shown(page)} <= names_are

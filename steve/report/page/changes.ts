@@ -218,8 +218,8 @@ class Page {
     const wanted = this.state.search.toLowerCase(), rows = movers(columns, measure, this.data.mostRows);
     const found = rows.filter(row => row.text.toLowerCase().includes(wanted));
     byId("explore-found").textContent = wanted ? `${exactText(found.length)} rows` : "";
-    const isAll = rows.length === columns.text.length + columns.others;
-    const sums = [...(isAll ? [] : [othersOf(columns, measure, rows)]), totalOf(columns, measure)];
+    const isAll = found.length === columns.text.length + columns.others;
+    const sums = [...(isAll ? [] : [othersOf(columns, measure, found)]), totalOf(columns, measure)];
     byId("explore-table").replaceChildren(
       make("thead", {}, make("tr", {}, ...[this.state.view, "change", "%", "A", "B"].map((text, i) =>
         make("th", { scope: "col", class: i > 2 ? "x-more" : "" }, text)))),
