@@ -178,7 +178,8 @@ class View:
             for number, mapping in enumerate(self.found.pages.mappings)
         ]
 
-    def of_sites(self) -> list[dict]:
+    def of_sites(self, name: Callable[[int], str] | None = None) -> list[dict]:
+        """name: of a site, by its number; None: as in other rows."""
         import numpy as np
 
         sums: dict[int, dict[str, float]] = {}
@@ -202,7 +203,7 @@ class View:
             {
                 "bytes": round(row["live"] + row["pinned"] + row["mapped"]),
                 **{key: round(value) for key, value in row.items()},
-                "site": self.site(site) if site else "(unknown)",
+                "site": (name or self.site)(site) if site else "(unknown)",
             }
             for site, row in sums.items()
         ]

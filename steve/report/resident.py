@@ -12,10 +12,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from steve.analysis import live_at, looks, owners as ownership
 from steve.analysis.owners import FREE, KINDS, LUA
 from steve.analysis.resident_rows import View, facts_of, remarks_of
-from steve.report.names import own_first
+from steve.report.names import own_first, site_name
 from steve.terminal.progress import Progress
+from steve.terminal.tables import StackText, told_apart
 from steve.terminal.units import human_bytes, human_ns
 from steve.trace import policy
+from steve.trace.policy import is_own
 from steve.trace.places import Places
 
 if TYPE_CHECKING:
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
     from steve.analysis.live_at import LiveBlocks
     from steve.trace._memtrace import Pages
 
+UNKNOWN = "(unknown)"  # site
 MOST_SITES = 20  # of the table
 MOST_LOOKS = 60  # of the picture: each takes time in proportion to the live blocks
 
@@ -94,8 +97,23 @@ def peak_look(chosen: Blocks) -> PeakLook | None:
 
 def name_of_site(chosen: Blocks, site: int) -> str:
     """The name of a site where there is little room."""
-    frames = chosen.places.sites.shown.frames(site) if site else []
-    return own_first(frames) if frames else "(unknown)"
+    frames = _frames(chosen, site)
+    return own_first(frames) if frames else UNKNOWN
+
+
+def _name_with_callers(chosen: Blocks, site: int) -> str:
+    """The same, of which a table shows as many callers as it takes to tell its rows from each other."""
+    frames = _frames(chosen, site)
+    own = next((at for at, frame in enumerate(frames) if frame is None or is_own(frame)), 0)
+    return (
+        StackText([own_first(frames), *site_name(frames[own + 1 :]).parts], 1)
+        if frames[own + 1 :]
+        else name_of_site(chosen, site)
+    )
+
+
+def _frames(chosen: Blocks, site: int) -> list[Any]:
+    return chosen.places.sites.shown.frames(site) if site else []
 
 
 def owners(chosen: Blocks, look: PeakLook) -> OwnerTables:
@@ -105,8 +123,10 @@ def owners(chosen: Blocks, look: PeakLook) -> OwnerTables:
     view = View(trace, found, look.live, Places(trace, policy.of_arguments(chosen.args)), partial(name_of_site, chosen))
     facts = facts_of(trace, found, look.number)
     remarks = remarks_of(trace, view, facts, "peak")
-    sites = sorted(view.of_sites(), key=lambda row: -row["bytes"])
+    sites = sorted(view.of_sites(partial(_name_with_callers, chosen)), key=lambda row: -row["bytes"])
     shown = [row for row in sites[:MOST_SITES] if row["bytes"]]
+    names = told_apart([row["site"] for row in shown if isinstance(row["site"], StackText)])
+    shown = [{**row, "site": names.get(row["site"], row["site"])} for row in shown]
     why = f"mark {look.pages.name}" if look.pages.name else look.pages.reason
     return OwnerTables(
         f"{human_bytes(found.resident)} resident at look {look.number} ({human_ns(look.pages.time)}, {why})",

@@ -105,6 +105,14 @@ def cells(html: str, table: str) -> list[list[str]]:
     return [[re.findall(r"<td>(.*?)</td>", row)[0], *re.findall(r'data-v="([^"]*)"', row)] for row in rows]
 
 
+def test_sites_with_the_same_frame_have_their_callers(tmp_path: Path) -> None:
+    text = script(5).replace("keep@app.c:5\n", "keep@app.c:5\nstack main@app.c:1 other@app.c:9 keep@app.c:5\n", 1)
+    make_trace(tmp_path / "t.ljt", text.replace(f" {2 * PAGE} 1\n", f" {2 * PAGE} 2\n", BLOCKS // 2))
+    html = Steve(tmp_path)("report", "t.ljt", "-o", "-", "-q").out
+    names = {row[0] for row in cells(html, "resident-sites")}
+    assert {"keep (app.c:5) &lt; main", "keep (app.c:5) &lt; other"} <= names
+
+
 def test_tables(reported: Steve) -> None:
     """The page has the rows of `steve resident` at the look with the most, by kind and by site, and what is said of them."""
     html = reported("report", "t.ljt", "-o", "-", "-q").out
