@@ -12,9 +12,10 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from steve.analysis import blocks, closed, conditions, differences, gates, looks, owners, several, string_table
+from steve.analysis import blocks, closed, conditions, differences, gates, looks, several, string_table
 from steve.analysis.conditions import Condition, Outcome
 from steve.analysis.differences import MEASURES
+from steve.analysis.resident_changes import ResidentChanges
 from steve.system.errors import UsageError
 from steve.system.messages import complain
 from steve.system.output import Output
@@ -51,11 +52,6 @@ RESIDENT = (
     Column("percent", "%", ""),
     Column("what", "resident", "", True),
 )
-RESIDENT_TITLES = {
-    looks.AT_LOOK: "all of these, at the look with the most",
-    looks.RESIDENT: "at most, also between looks",
-    looks.RESIDENT_AT_END: "at the last look",
-}
 UNCHANGED = "nothing changed"
 CAUSES = 5  # sites that text and Markdown show for a condition that failed
 EXAMPLES = f"""\
@@ -148,64 +144,20 @@ def outcomes(
         name: conditions.Measured(first.of_sites.total(column) or 0, second.of_sites.total(column) or 0)
         for name, column in conditions.MEASURES.items()
     }
-    resident = both(first, second)
+    resident = ResidentChanges(first.resident, second.resident)
     for condition in wanted:
         lacking = condition.lacking(rows)
         if lacking:
             raise cannot_judge(condition, f"{lacking} was not recorded in both traces")
         for name in (test.name for test in condition.tests):
-            if name in looks.NAMES and name not in resident:
-                raise cannot_judge(condition, f"{name} is not known of {unknown_in(first, second, name)}")
-    totals |= resident
+            if name in looks.NAMES and name not in resident.measured():
+                raise cannot_judge(condition, f"{name} is not known of {resident.unknown_in(name)}")
+    totals |= resident.measured()
     return [condition.outcome(totals, judged if condition.judges_sites else rows, most) for condition in wanted]
 
 
 def cannot_judge(condition: Condition, why: str) -> UsageError:
     return UsageError(f"--fail-if '{condition.text}': cannot be judged: {why}")
-
-
-def both(first: Side, second: Side) -> dict[str, conditions.Measured]:
-    """What was resident, of the measures that are known of both traces."""
-    a, b = first.resident.values, second.resident.values
-    return {name: conditions.Measured(a[name], b[name]) for name in a if name in b}
-
-
-def unknown_in(first: Side, second: Side, name: str) -> str:
-    """Of which traces a measure of the resident memory is not known, and why."""
-    lacking = [
-        (text, side.resident) for text, side in (("A", first), ("B", second)) if name not in side.resident.values
-    ]
-    reasons = list(dict.fromkeys(resident.why_not for _, resident in lacking))
-    return f"{' and '.join(text for text, _ in lacking)}: {'; '.join(reasons)}"
-
-
-def resident_rows(first: Side, second: Side) -> list[dict]:
-    """The rows of RESIDENT: each owner, their sum, and the largest and the last number of resident bytes."""
-    found = both(first, second)
-    titles = {looks.name_of(kind): title for kind, title in owners.TITLES.items()} | RESIDENT_TITLES
-    return [
-        {
-            "measure": name,
-            "a": found[name].a,
-            "b": found[name].b,
-            "change": found[name].change(),
-            "percent": round(found[name].percent(), 2) if math.isfinite(found[name].percent()) else None,
-            "what": title,
-        }
-        for name, title in titles.items()
-        if name in found and (found[name].a or found[name].b)
-    ]
-
-
-def one_sided(first: Side, second: Side) -> str:
-    """A line if only one of the traces has what was resident, or if that which is free is not known; else ""."""
-    if bool(first.resident.values) != bool(second.resident.values):
-        return f"\nWhat was resident is not known of {unknown_in(first, second, looks.RESIDENT)}.\n"
-    free = looks.name_of(owners.FREE)
-    sides = [side.resident.values for side in (first, second)]
-    if any(looks.AT_LOOK in values and free not in values for values in sides):
-        return f"\nHow much was free in the allocator is not known of {unknown_in(first, second, free)}.\n"
-    return ""
 
 
 def signed(measured: conditions.Measured) -> str:
@@ -352,7 +304,7 @@ def change_text(first: Side, second: Side, key: str) -> str:
 def write(
     args: argparse.Namespace, title: str, rows: Differences, found: list[Outcome], resident: list[dict], remark: str
 ) -> None:
-    """Write the comparison in the form that the arguments request. resident: of resident_rows(); remark: of one_sided()."""
+    """Write the comparison in the form that the arguments request. resident: rows of ResidentChanges; remark: a line, or ""."""
     columns = listing.unknown(COLUMNS, rows.unknown())
     if args.markdown:
         with Output(args.output or "-") as out:
@@ -394,6 +346,8 @@ def run(args: argparse.Namespace) -> int:
     every, in_full = Differences(names, first.of_sites, second.of_sites), args.json or args.csv
     judged = Differences(names, first.judged, second.judged) if judges_sites else every
     found = outcomes(wanted, first, second, every, judged, None if args.json else CAUSES)
+    resident = ResidentChanges(first.resident, second.resident)
+    remark = resident.remark()
     top = args.top if in_full or args.top is not None else listing.TOP
     rows = every.changed().ranked(args.sort, top, absolute=True)
     write(
@@ -401,8 +355,8 @@ def run(args: argparse.Namespace) -> int:
         f"{name} to {files.title(title, name=name_of(files, args.second), sample=rows.sample)}",
         rows,
         found,
-        resident_rows(first, second),
-        one_sided(first, second),
+        resident.rows(),
+        f"\n{remark}\n" if remark else "",
     )
     failed = [outcome.condition for outcome in found if outcome.failed]
     said = closed.remark(found)

@@ -25,7 +25,9 @@ from urllib.parse import urlencode
 import numpy as np
 from markupsafe import Markup
 
+from steve.analysis import looks
 from steve.analysis.differences import MEASURES, SUMS, Differences, Measured, measured
+from steve.analysis.resident_changes import ResidentChanges
 from steve.kernels._report import HeapProfile
 from steve.report.collect import BINS
 from steve.report.page import environment, script, trace_name
@@ -66,7 +68,8 @@ class Names:
 @dataclass
 class Side:
     """One of the two traces. rows: the measures by roll-up; accesses: were they recorded? problem: what is wrong with the
-    trace; "" if nothing is. marks_made: the number of all marks, of which `marks` are the first."""
+    trace; "" if nothing is. resident: what was resident. marks_made: the number of all marks, of which `marks` are the first.
+    """
 
     name: str
     command: str
@@ -76,6 +79,7 @@ class Side:
     rows: dict[str, Measured]
     accesses: bool
     problem: str
+    resident: looks.Measures
     marks_made: int = 0
 
     @property
@@ -100,6 +104,7 @@ def side(opened: Callable[[], Blocks], names: Names) -> tuple[Side, Trace]:
         rows,
         missing.has_accesses(chosen.trace, sum(totals[kind] for kind in ("load", "store", "modify"))),
         "" if problem is None else clean(str(problem), 400),
+        looks.measures(chosen, looks.NAMES),
         totals["marks"],
     )
     return found, chosen.trace
@@ -324,6 +329,7 @@ def data_of(names: Names, first: Side, second: Side) -> str:
 
 def render(names: Names, first: Side, second: Side) -> bytes:
     """The page as UTF-8. names: those of both sides."""
+    resident = ResidentChanges(first.resident, second.resident)
     page: str = (
         environment()
         .get_template("changes.html.j2")
@@ -334,6 +340,8 @@ def render(names: Names, first: Side, second: Side) -> bytes:
             title=second.command or second.label,
             by=BY,
             sentences=first_sentences(names, first, second),
+            resident=resident.rows(),
+            resident_remark=resident.remark(),
             no_growth="",
             data=data_of(names, first, second),
             script=Markup(script(SCRIPT)),

@@ -17,6 +17,7 @@ import numpy as np
 import pytest
 
 from conftest import Steve, make_trace
+from steve.analysis.looks import Measures
 from steve.analysis.differences import MEASURES, Measured
 from steve.report import changes
 from steve.system.samples import WHOLE
@@ -291,7 +292,7 @@ def of_nodes(nodes: Any, values: Any) -> Measured:
 def test_marks_are_matched() -> None:
     def side(*marks: str) -> changes.Side:
         made = [(10 * i, name) for i, name in enumerate(marks)]
-        return changes.Side("", "", 0, {}, made, {}, True, "")
+        return changes.Side("", "", 0, {}, made, {}, True, "", Measures({}, ""))
 
     found = changes.anchors(side("a", "b", "turn", "turn", "c"), side("a", "turn", "x", "turn", "turn", "c"))
     assert [name for _, _, name in found] == ["a", "turn", "turn", "c"]

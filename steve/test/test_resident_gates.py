@@ -3,6 +3,7 @@
 SPDX-License-Identifier: GPL-2.0-or-later
 """
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -139,3 +140,14 @@ def test_what_is_free_beside_unknown_blocks_is_not_known(traces: None, steve: St
         assert "not known" not in steve("diff", "a.ljt", "b.ljt", *form).out
     assert "drawn as free" in steve("map", "attached.ljt", "--json").out
     assert "drawn as free" not in steve("map", "a.ljt", "--json").out
+
+
+def test_the_page_of_two_traces_has_the_table(traces: None, steve: Steve) -> None:
+    """With the numbers of `steve diff`; and a sentence if only one of the traces has looks."""
+    rows = json.loads(steve("diff", "a.ljt", "b.ljt", "--json", "--fail-if=resident > 1G").out)["resident"]
+    html = steve("report", "a.ljt", "b.ljt", "-o", "-", "-q").out
+    table = html.partition('<table id="resident-changes">')[2].partition("</table>")[0]
+    found = re.findall(r'data-measure="(\w+)".*?title="([+-]\d+)".*?title="(\d+)".*?title="(\d+)"', table)
+    assert found == [(row["measure"], f"{row['change']:+}", str(row["a"]), str(row["b"])) for row in rows] and found
+    assert "What was resident is not known of B" in steve("report", "a.ljt", "without.ljt", "-o", "-", "-q").out
+    assert "Resident memory" not in steve("report", "without.ljt", "without.ljt", "-o", "-", "-q").out

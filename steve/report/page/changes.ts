@@ -170,7 +170,7 @@ class Page {
     byId("changes-align").hidden = !anchors.length;
     this.times.show(this.state.aligned);
     byId("changes-about-time").textContent = this.state.aligned
-      ? `Each of the ${exactText(anchors.length)} marks that both traces have is at one place; between two marks both are stretched.`
+      ? `${anchors.length === 1 ? "The mark" : `Each of the ${exactText(anchors.length)} marks`} that both traces have is at one place; beside it both are stretched.`
       : `A has ${exactText(sides[0].operations)} operations, B ${exactText(sides[1].operations)}.`;
   }
 
