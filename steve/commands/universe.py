@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import re
 from typing import TYPE_CHECKING, Any
 
 from steve.analysis.reachable import AT_EXIT, RETURNED
@@ -50,6 +51,7 @@ SUMS = (
 )
 KINDS = (Column("type", "type", "", True), *SUMS)
 TYPES = (Column("type", "type", "", True), Column("name", "name", "", True), *SUMS)
+POSITIONS = re.compile(r"(?<=\[)\d+(?=\])| 0x[0-9a-f]+")
 SWOLLEN = (
     Column("more_retained", "more retained", ""),
     Column("retained", "retained now", ""),
@@ -194,6 +196,22 @@ def difference(before: Universe, after: Universe, most: int) -> dict:
     }
 
 
+def folded(rows: list[dict]) -> list[dict]:
+    """Rows for text: objects that follow each other with the same numbers and the same path, but for positions in a table and
+    addresses, are one row with their number."""
+    found: list[dict] = []
+    alike, last = 0, None
+    for row in rows:
+        this = {key: POSITIONS.sub("", value) if isinstance(value, str) else value for key, value in row.items()}
+        if this != last:
+            alike, last = 0, this
+            found.append(row)
+        alike += 1
+        if alike > 1:
+            found[-1] = {**row, "object": f"{this['object'].rstrip()} ({alike:,} of them)"}
+    return found
+
+
 def text(result: dict, name: str, most: int, plain: bool) -> str:
     """The result as tables."""
     from steve.terminal.tables import number, printable, render
@@ -213,12 +231,12 @@ def text(result: dict, name: str, most: int, plain: bool) -> str:
         grown = result["growth"][:most]
         hidden = set() if any(row["garbage"] or row["more_garbage"] for row in grown) else {"more_garbage", "garbage"}
         parts.append(listing.table("grown by type and name", grown, listing.without(GROWTH, hidden)))
-        parts.append(listing.table("old objects that retain more", result["swollen"], SWOLLEN))
-        parts.append(listing.table("new objects that retain most", result["holders"], HOLDERS))
+        parts.append(listing.table("old objects that retain more", folded(result["swollen"]), SWOLLEN))
+        parts.append(listing.table("new objects that retain most", folded(result["holders"]), HOLDERS))
     else:
         parts.append(listing.table("by type", result["kinds"], KINDS))
         parts.append(listing.table("by type and name", result["types"][:most], TYPES))
-        parts.append(listing.table("objects that retain most", result["holders"], HOLDERS))
+        parts.append(listing.table("objects that retain most", folded(result["holders"]), HOLDERS))
     return render(parts, not plain)
 
 

@@ -506,3 +506,21 @@ def test_a_snapshot_that_is_mostly_garbage_says_so(steve: Any, trace: Callable) 
     assert said in steve("universe", trace(events)).err
     assert said not in steve("universe", "-q", trace(events)).err
     assert "garbage" not in steve("universe", trace(events.replace("tab 500", "tab 300"))).err
+
+
+def test_objects_of_one_list_are_one_row_of_text() -> None:
+    from steve.commands.universe import folded
+
+    def row(size: int, name: str, at: str) -> dict:
+        return {"retained": size, "object": name, "path": f"tab registry .list tab 0x50 {at} {name}"}
+
+    rows = [row(9, "func a.lua:3", f"[{i}]") for i in (7, 12, 31)]
+    others = [
+        row(9, "tab 0xa0", "[1]"),
+        row(9, "tab 0xb0", "[2]"),
+        row(8, "tab 0xc0", "[3]"),
+        row(8, "tab 0xd0", ".key"),
+    ]
+    found = folded([*rows, *others])
+    assert [one["object"] for one in found] == ["func a.lua:3 (3 of them)", "tab (2 of them)", "tab 0xc0", "tab 0xd0"]
+    assert len(rows) == 3 and rows[0]["object"] == "func a.lua:3"
