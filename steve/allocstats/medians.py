@@ -117,6 +117,15 @@ def ratio(values: list[float], base: list[float], seed: int = 1) -> Median:
     return Median(float(np.median(upper) / np.median(lower)), *_interval(medians, LEVEL), len(upper))
 
 
+def difference(values: list[float], base: list[float], seed: int = 1) -> Median:
+    """The median of the values minus that of the base, two independent samples, with its interval."""
+    import numpy as np
+
+    upper, lower = np.asarray(values, float), np.asarray(base, float)
+    medians = _resampled(upper, seed) - _resampled(lower, seed + 1)
+    return Median(float(np.median(upper) - np.median(lower)), *_interval(medians, LEVEL), len(upper))
+
+
 def rounds_needed(count: int) -> int:
     """The rounds that it takes to be certain of differences between so many allocators."""
     pairs = count * (count - 1) // 2

@@ -78,10 +78,14 @@ No replay begins after --budget, and what was not tried for that reason is print
 it. --replays=N is a budget of N replays instead, with which the search does as much on a busy machine as on an idle
 one.
 
---verify runs the command with and without the options, and compares its resident memory, as of the goal, and its CPU
-time with the prediction: `confirmed` means that the prediction is within 10%. If the defaults are to be kept, the
-options are those of the best other row. Before that, the command is run once with each to see in the output of the
-dynamic linker (LD_DEBUG) whether the program has the malloc of that allocator; if not, there is no verdict.
+--verify runs the command with and without the options, and compares the change of its resident memory, as of the goal,
+and of its CPU time with the predicted change. `confirmed` means that the change is certain, as the 95% intervals of
+both do not overlap, and near: it differs from the prediction by a third of that at most, or the intervals of the two
+changes overlap. `no certain difference measured` means that the intervals of both overlap: run a command that does
+more, or on an idle machine. Exit status 1: a certain change is predicted for the goal and not confirmed, or another
+prediction is contradicted. If the defaults are to be kept, the options are those of the best other row. Before that,
+the command is run once with each to see in the output of the dynamic linker (LD_DEBUG) whether the program has the
+malloc of that allocator; if not, there is no verdict.
 
 examples:
   steve tune app.ljt
@@ -156,6 +160,10 @@ def _change(one: Median | None) -> str:
     if one is None:
         return "-"
     return _percent(one.value) + (f" ({_percent(one.low)} to {_percent(one.high)})" if one.count > 1 else "")
+
+
+def _signed(value: float, show: Callable[[float], str]) -> str:
+    return ("-" if value < 0 else "+") + show(abs(value))
 
 
 def _reference(args: argparse.Namespace, program: Program, tables: dict[str, Allocator]) -> str:
@@ -441,7 +449,16 @@ def _left_out(choice: Choice) -> list[str]:
     return lines
 
 
-def _verdicts(verification: Verification | None) -> list[str]:
+def _difference(one: Median, show: Callable[[float], str]) -> str:
+    """A difference with its interval."""
+    return f"{_signed(one.value, show)} ({_signed(one.low, show)} to {_signed(one.high, show)})"
+
+
+def _estimate(one: Median, show: Callable[[float], str]) -> str:
+    return f"{show(one.value)} ({show(one.low)} to {show(one.high)})"
+
+
+def _verdicts(verification: Verification | None, reference: OptionSet) -> list[str]:
     if verification is None:
         return []
     if verification.obstacle:
@@ -449,12 +466,10 @@ def _verdicts(verification: Verification | None) -> list[str]:
     lines = []
     for check in verification.checks:
         show = human_ns if check.name == "CPU time" else human_bytes
-        outcome = "confirmed" if check.confirmed else "not confirmed"
         lines.append(
-            f"{check.name} of the program with {check.options.name}: {outcome}: predicted {show(check.predicted)}, "
-            f"measured {show(check.measured.value)} ({show(check.measured.low)} to {show(check.measured.high)}), "
-            f"{100 * check.error:+.1f}%; with the reference "
-            f"{show(check.reference.value)}"
+            f"{check.name} of the program with {check.options.name}: {check.outcome}: predicted "
+            f"{_difference(check.predicted_change, show)}, measured {_difference(check.measured_change, show)}; that is "
+            f"{_estimate(check.measured, show)} against {_estimate(check.reference, show)} with {reference.name}"
         )
     return lines
 
@@ -467,7 +482,7 @@ def _text(result: Result) -> str:
     for allocator, options in choice.found.ineffective.items():
         lines.append(f"no effect on this trace: {allocator} {', '.join(options)}")
     lines += _left_out(choice)
-    lines += _verdicts(result.verification)
+    lines += _verdicts(result.verification, choice.reference)
     lines += [f"figure: {path}" for path in result.figure]
     return "\n".join(lines)
 
