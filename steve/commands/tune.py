@@ -65,7 +65,9 @@ interval of the bootstrap.
 --goal: peak is the most resident memory, mean the mean of it, end what stays resident after the last operation; time is
 the CPU time of the replay including that of the system, p99 is the time that 99% of the calls of malloc and of free do
 not exceed, balance is the geometric mean of peak and time. rss is another name of peak. The mean is over operations or,
-of several threads and of the program with --verify, over time.
+of several threads and of the program with --verify, over time. Resident memory is everywhere that of heap and
+allocator, without what the replay itself has: the difference in bytes is that of the program; a change in percent is
+less for a program, which has its code, stacks and other memory besides.
 
 What the trace suggests is tried first, which matters if the budget is small: options of arenas if it has several
 threads, thresholds from which memory is mapped and returned if it frees many bytes in large blocks. What was not
@@ -354,6 +356,21 @@ def _table(choice: Choice) -> str:
     return aligned([head, *rows])
 
 
+def _meaning(choice: Choice) -> str:
+    """What the columns of the table say."""
+    heap = "resident bytes of heap and allocator"
+    resident = {"mean": f"mean of the {heap}", "end": f"{heap} after the last operation"}.get(
+        choice.goal, f"most {heap}"
+    )
+    own = choice.goal in ("peak", "mean", "end")
+    change = f"{choice.goal}: change{' of these bytes' if own else ''} against {choice.reference.name}"
+    return (
+        f"resident: {resident}, without those of the replay itself, which replays the whole file; {change}\n"
+        "the program has its code, stacks and other memory besides, so that its resident memory changes by as many bytes, "
+        "but by a smaller part"
+    )
+
+
 def _budget(choice: Choice) -> str:
     """The option that gives a budget for a verdict about the defaults, with some more time than is expected."""
     if choice.whole.budget.counted:
@@ -370,6 +387,21 @@ def _setting(program: Program, one: OptionSet) -> str:
             + (f", and set {one.shell(one.environment())}" if one.settings else "")
         )
     return one.shell(environment) or "nothing to set"
+
+
+def _cost(choice: Choice, program: Program) -> str:
+    """The CPU time that the recommended options cost, or save, in the program: the replay's own time is in both replays."""
+    from steve.allocstats.medians import difference
+
+    samples = choice.whole.samples
+    mine, base = samples[choice.recommended], samples[choice.reference]
+    cost = difference(mine.cpu, base.cpu)
+    each = cost / max(mine.operations, 1)
+    part = program.parts([cost.value])
+    return (
+        f"time against {choice.reference.name}: {each.value:+.1f} ns per operation ({each.low:+.1f} to {each.high:+.1f}), "
+        f"{_signed(cost.value, human_ns)} in all{f', which is {part}' if part else ''}"
+    )
 
 
 def _advice(choice: Choice, program: Program) -> list[str]:
@@ -397,7 +429,8 @@ def _advice(choice: Choice, program: Program) -> list[str]:
         *([f"  or call:    {' '.join(calls)}"] if calls and len(calls) == len(one.settings) else []),
         f"  on this trace, against {reference.name}: {choice.goal} {_change(choice.change(choice.whole, one))}; "
         f"on {choice.held_out_name} {_change(choice.change(choice.held_out, one))}",
-        f"  resident memory of the replay ({memory}) {_change(rss)}, its CPU time {_change(cpu)}",
+        f"  resident memory of heap and allocator ({memory}) {_change(rss)}, CPU time of the replay {_change(cpu)}",
+        f"  {_cost(choice, program)}",
     ]
     if one.timed:
         lines.append(f"  {', '.join(one.timed)}: acts after some time; give --duration, or check it with --verify")
@@ -476,7 +509,13 @@ def _verdicts(verification: Verification | None, reference: OptionSet) -> list[s
 
 def _text(result: Result) -> str:
     choice = result.choice
-    lines = [_table(choice), "", *_advice(choice, result.program), result.program.described(choice.reference.name)]
+    lines = [
+        _table(choice),
+        _meaning(choice),
+        "",
+        *_advice(choice, result.program),
+        result.program.described(choice.reference.name),
+    ]
     lines += _too_short(result)
     lines += _hints(choice.found.hints)
     for allocator, options in choice.found.ineffective.items():

@@ -4,6 +4,7 @@ SPDX-License-Identifier: GPL-2.0-or-later
 """
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import random
@@ -13,15 +14,15 @@ import subprocess
 import textwrap
 import time
 from collections.abc import Callable
-from pathlib import Path
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from steve.allocstats.medians import Median, difference, median, ratio
 from steve.allocstats.replay import Outcome, Replay
 from steve.analysis import opsarrays
-from steve.commands.tune import Result, _text
+from steve.commands.tune import Result, _as_json, _text
 from steve.system.errors import SteveError
 from steve.tune.budget import Budget
 from steve.tune.bindings import Image, images_of
@@ -155,17 +156,20 @@ def test_intervals_contain_the_median_and_shrink_with_more_values() -> None:
 
 class PretendedReplay:
     """Replays that take a second of a pretended clock, or `seconds`. cost(part, settings) is their peak of resident
-    memory, settings being the value of GLIBC_TUNABLES."""
+    memory, settings being the value of GLIBC_TUNABLES; own is what the replay itself has, of both in MB."""
 
-    def __init__(self, cost: Callable[[str, str], float], seconds: float = 1) -> None:
-        self.cost, self.seconds, self.now, self.source = cost, seconds, 1000.0, random.Random(1)
+    def __init__(self, cost: Callable[[str, str], float], seconds: float = 1, own: float = 0) -> None:
+        self.cost, self.seconds, self.own = cost, seconds, own
+        self.now, self.source = 1000.0, random.Random(1)
 
     def run(self, *arguments: str, env: dict[str, str]) -> Outcome:
         """Answer as steve-replay --system does."""
         self.now += self.seconds
         peak = 1e6 * self.cost(arguments[1], env.get("GLIBC_TUNABLES", "")) + self.source.uniform(-500, 500)
-        answer = {"process_peak": peak, "peak_resident": peak, "mean_resident": peak / 2, "end_resident": peak / 3}
-        answer |= {"cpu_ns": 1e6, "wall_ns": 1e6, "page_faults": peak / 4096}
+        slower = 1.5 if "mxfast=0" in env.get("GLIBC_TUNABLES", "") else 1
+        answer = {"process_peak": 1e6 * self.own + peak, "peak_resident": peak}
+        answer |= {"mean_resident": peak / 2, "end_resident": peak / 3}
+        answer |= {"operations": 10**4, "cpu_ns": 1e6 * slower, "wall_ns": 1e6, "page_faults": peak / 4096}
         return Outcome(0, json.dumps(answer), "", False)
 
 
@@ -175,16 +179,18 @@ def chosen(
     amount: float,
     counted: bool = False,
     seconds: float = 1,
+    own: float = 0,
+    goal: str = "peak",
 ) -> tuple[Choice, float]:
     """Search among the options of glibc with pretended costs; the choice, and what it took of the budget."""
-    replay = PretendedReplay(cost, seconds)
+    replay = PretendedReplay(cost, seconds, own)
     monkeypatch.setattr(time, "monotonic", lambda: replay.now)
     glibc = OptionSet(read_table(str(SOURCE / "drivers/allocators/glibc.toml"), "glibc"))
     budget = Budget(amount, counted)
-    benches = tuple(Bench(replay, part, "peak", budget) for part in ("searched", "whole", "rest"))  # type: ignore
+    benches = tuple(Bench(replay, part, goal, budget) for part in ("searched", "whole", "rest"))  # type: ignore
     benches[1].measure([glibc], 1, 1e18, lambda: None)
-    found = Search(benches[0], [glibc], glibc, "peak", lambda: None).run(False, budget.after(0.5))
-    choice = choose("peak", [glibc], found, benches, "the rest", lambda: None)
+    found = Search(benches[0], [glibc], glibc, goal, lambda: None).run(False, budget.after(0.5))
+    choice = choose(goal, [glibc], found, benches, "the rest", lambda: None)
     assert budget.replays == sum(bench.replays for bench in benches) == (replay.now - 1000) / seconds
     return choice, budget.spent
 
@@ -207,6 +213,33 @@ def test_an_option_that_is_good_in_the_first_half_only_is_not_recommended(monkey
             assert choice.verdict(one).startswith("not better than glibc on the ")
     changes = [choice.change(bench, choice.recommended) for bench in (choice.whole, choice.held_out)]
     assert all(change and abs(change.value - 0.95) < 0.001 and change.high < 1 for change in changes)
+
+
+@pytest.mark.parametrize("goal", ["peak", "mean", "end"])
+def test_changes_are_of_the_bytes_that_are_shown(goal: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The replay itself has twice the memory of the heap, which is in neither column."""
+    choice, _ = chosen(monkeypatch, misleading, 2000, own=2, goal=goal)
+    result = _as_json(argparse.Namespace(file="t.ljt"), Result(choice))
+    base = next(row for row in result["rows"] if not row["options"])
+    assert base["ratio"]["median"] == 1 and base["resident"]["median"] < 1.01e6
+    for row in result["rows"]:
+        assert row["ratio"]["median"] == row["resident"]["median"] / base["resident"]["median"], row
+        assert row["ratio"]["low"] <= row["ratio"]["median"] <= row["ratio"]["high"]
+    best = result["recommended"]
+    assert best["options"] == {"mxfast": "0"}
+    for ratio_of in (best["ratio"], best["held_out"]):
+        assert abs(ratio_of["median"] - 0.95) < 0.01 and ratio_of["high"] < 0.96, ratio_of
+    text = _text(Result(choice))
+    assert f"; {goal}: change of these bytes against glibc" in text
+    assert f"\n  resident memory of heap and allocator ({goal}) -" in text
+    assert "\n  time against glibc: +50.0 ns per operation (+50.0 to +50.0), +500 µs in all\n" in text
+    for program, part in (
+        (Program(seconds=10), "the 10 s that elapsed, with all waits"),
+        (Program(seconds=10, cpu_seconds=1), ""),
+    ):
+        part = part or "its CPU time of 1 s"
+        share = "0.1%" if program.cpu_seconds else "0.0%"
+        assert f", +500 µs in all, which is {share} of {part}\n" in _text(Result(choice, program))
 
 
 @pytest.mark.parametrize("bad", ["whole", "rest"])
@@ -510,6 +543,23 @@ def test_the_trace_says_on_which_allocator_the_program_ran(own: Path, program: P
     assert recorded_program(str(program / "grow-ops"), libraries) == Program()
     subprocess.run(["steve", "ops", "dynamic.ljt", "-q"], cwd=own, check=True)
     assert recorded_program(str(own / "dynamic.ljt-ops"), libraries) == dynamic
+
+
+def test_the_cpu_time_of_the_program(tmp_path: Path) -> None:
+    """It waits longer than it works; without samples of stacks, only the elapsed time is known."""
+    script = "import time\nwhile time.process_time() < 0.5: pass\ntime.sleep(1)"
+    for options in ((), ("--sample-stacks=1ms",)):
+        record = ["ljtrace", "run", "--out=t.ljt", *options, "/usr/bin/python3", "-S", "-c", script]
+        subprocess.run(record, cwd=tmp_path, check=True, capture_output=True, timeout=300)
+        found = recorded_program(str(tmp_path / "t.ljt"), {})
+        assert found.seconds > 1.4
+        if options:
+            assert 0.25 < found.cpu_seconds < found.seconds - 0.9, found
+            assert re.fullmatch(r"\d+\.\d% of its CPU time of [\d.]+ s", found.parts([1e6]))
+        else:
+            assert found.cpu_seconds == 0 and found.as_dict()["cpu_seconds"] is None
+            assert found.parts([1e6, 2e6]).endswith(" s that elapsed, with all waits")
+    assert Program().parts([1e6]) == ""
 
 
 def test_how_the_program_gets_another_allocator() -> None:

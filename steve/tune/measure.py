@@ -4,6 +4,10 @@ steve-replay --system is a process of its own for each replay. What is compared 
 replays every candidate once, in an order drawn from a fixed seed, so that a machine that becomes slower for a while
 affects all of them.
 
+Resident memory is compared without what the replay itself has: its ops file and tables are in no program. What remains
+is that of heap and allocator. A program has its code, stacks and other memory besides, which do not depend on the
+allocator.
+
 SPDX-License-Identifier: GPL-2.0-or-later
 """
 from __future__ import annotations
@@ -22,6 +26,7 @@ from steve.tune.options import Allocator, OptionSet
 
 SEED = 1
 MEMORY = ("peak", "mean", "end")  # goals of resident memory
+PAGE = 4096  # what a heap with a block has at least
 
 
 @dataclass
@@ -31,7 +36,8 @@ class Samples:
     resident, mean, end: resident bytes of the whole process: most, on average and after the last operation; mean has none for a
     replay that is too short. own: resident bytes before the first operation. cpu: CPU time
     of the replay in ns. p99: of malloc or free in ns, the greater. wall: elapsed time in ns, without the waits of
-    --duration. faults: page faults. failure: why it cannot be used, "" if it can."""
+    --duration. faults: page faults. operations: of one replay; 0 before the first. failure: why it cannot be used, "" if it
+    can."""
 
     resident: list[float] = field(default_factory=list)
     mean: list[float] = field(default_factory=list)
@@ -41,6 +47,7 @@ class Samples:
     p99: list[float] = field(default_factory=list)
     wall: list[float] = field(default_factory=list)
     faults: list[float] = field(default_factory=list)
+    operations: int = 0
     failure: str = ""
 
     def of(self, goal: str) -> list[float]:
@@ -56,6 +63,7 @@ class Samples:
         if result.get("mean_resident") is not None:
             self.mean.append(own + result["mean_resident"])
         self.end.append(own + result["end_resident"])
+        self.operations = result["operations"]
         self.cpu.append(result["cpu_ns"])
         self.wall.append(result["wall_ns"])
         self.faults.append(result["page_faults"])
@@ -121,29 +129,32 @@ class Bench:
         """How many replays of a candidate succeeded."""
         return len(self.samples[candidate].resident) if candidate in self.samples else 0
 
+    def of(self, candidate: OptionSet, reference: OptionSet, goal: str) -> list[float]:
+        """What a candidate costs, by replay; less is better. Memory is that of heap and allocator: resident bytes of the
+        process without those that the process of the reference had before the first operation. That of balance is the
+        geometric mean of peak and time."""
+        samples = self.samples[candidate]
+        if goal == "balance":
+            return [(r * c) ** 0.5 for r, c in zip(self.of(candidate, reference, "peak"), samples.cpu)]
+        if goal not in MEMORY:
+            return samples.of(goal)
+        own = statistics.median(self.samples[reference].own)
+        return [max(PAGE, value - own) for value in samples.of(goal)]
+
     def score(self, candidate: OptionSet, reference: OptionSet, goal: str) -> float:
         """How good a candidate is in proportion to the reference: less is better."""
         if goal == "balance":
             return (self.score(candidate, reference, "peak") * self.score(candidate, reference, "time")) ** 0.5
-        mine, base = (statistics.median(self.samples[one].of(goal)) for one in (candidate, reference))
+        mine, base = (statistics.median(self.of(one, reference, goal)) for one in (candidate, reference))
         return mine / max(base, 1e-9)
 
     def ratio(self, candidate: OptionSet, reference: OptionSet, goal: str) -> Median:
-        """The same for the goals of memory, time and p99, with an interval; that of balance is of products."""
-        if goal != "balance":
-            return ratio(self.samples[candidate].of(goal), self.samples[reference].of(goal))
-        products = [
-            [(r * c) ** 0.5 for r, c in zip(self.samples[one].resident, self.samples[one].cpu)]
-            for one in (candidate, reference)
-        ]
-        return ratio(*products)
+        """The same with an interval; that of balance is of the geometric means."""
+        return ratio(self.of(candidate, reference, goal), self.of(reference, reference, goal))
 
     def resident(self, candidate: OptionSet, reference: OptionSet, goal: str = "peak") -> Median:
-        """Resident bytes of heap and allocator: those of the process without those that the process of the reference
-        had before the first operation. goal: one of MEMORY; of another goal, the peak."""
-        own = median(self.samples[reference].own).value
-        values = self.samples[candidate].of(goal if goal in MEMORY else "peak")
-        return median([max(0.0, value - own) for value in values])
+        """Resident bytes of heap and allocator. goal: one of MEMORY; of another goal, the peak."""
+        return median(self.of(candidate, reference, goal if goal in MEMORY else "peak"))
 
 
 def missing_library(allocator: Allocator) -> bool:

@@ -8,10 +8,11 @@ SPDX-License-Identifier: GPL-2.0-or-later
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from steve.system.errors import SteveError
 from steve.trace.allocators import OWN, allocator_of
 
 if TYPE_CHECKING:
@@ -34,6 +35,7 @@ class Program:
     is_within: bool = False
     names: frozenset[str] = frozenset()
     seconds: float = 0.0
+    cpu_seconds: float = 0.0
 
     def environment(self, options: OptionSet) -> dict[str, str] | None:
         """The variables that start the program with these options. None if no variables do: its executable contains
@@ -52,7 +54,21 @@ class Program:
             "object": self.object or None,
             "in_executable": self.is_within,
             "seconds": self.seconds or None,
+            "cpu_seconds": self.cpu_seconds or None,
         }
+
+    def parts(self, costs: Iterable[float]) -> str:
+        """What part of the program's time some nanoseconds are, one after the other; "" if neither its CPU time nor the elapsed
+        time is known."""
+        seconds = self.cpu_seconds or self.seconds
+        if not seconds:
+            return ""
+        whole = (
+            f"its CPU time of {seconds:.3g} s"
+            if self.cpu_seconds
+            else f"the {seconds:.3g} s that elapsed, with all waits"
+        )
+        return f"{', '.join(f'{cost / seconds / 1e7:.1f}%' for cost in costs)} of {whole}"
 
     def described(self, reference: str) -> str:
         """A sentence about its allocator, without a full stop. reference: with what others are compared."""
@@ -103,7 +119,21 @@ def recorded_program(path: str, libraries: Mapping[str, str]) -> Program:
         trace.skim()
     except TraceError:  # what is wrong with it is said by whoever translates it
         return Program()
-    return program_of(trace, libraries)
+    return replace(program_of(trace, libraries), cpu_seconds=cpu_seconds_of(path, trace))
+
+
+def cpu_seconds_of(path: str, trace: Trace) -> float:
+    """The CPU time of a program under the native recorder: the weights of its samples. 0 if the trace has none."""
+    from steve.profilers.sysprof import traced
+    from steve.trace._memtrace import Trace as Reading
+
+    facts = trace.info()
+    if "sample_stacks" not in facts or facts.get("time_unit") != "nanoseconds":
+        return 0.0
+    try:
+        return sum(sample.weight for sample in traced.collect(Reading(path))) / 1e9
+    except SteveError:  # there are none
+        return 0.0
 
 
 def unseen_returns(allocators: list[str], program: float, replay: float, way: str) -> list[str]:

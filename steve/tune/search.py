@@ -196,7 +196,8 @@ class Search:
         mine, base = self.bench.samples[one], self.bench.samples.get(default, Samples())
         if not mine.resident or not base.resident:
             return True
-        for values, others in ((mine.resident, base.resident), (mine.faults, base.faults)):
+        resident, default_resident = (self.bench.of(each, self.reference, "peak") for each in (one, default))
+        for values, others in ((resident, default_resident), (mine.faults, base.faults)):
             if abs(ratio(values, others).value - 1) > SAME:
                 return True
         time_ratio = ratio(mine.cpu, base.cpu)
