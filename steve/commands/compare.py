@@ -55,10 +55,11 @@ columns of the table:
   mem.calls  calls of mmap, munmap, mremap, madvise and brk for the heap; other system calls are not counted
 
 The lines below the table name the allocators on the frontier, and those that are certainly better than the one on which
-the program ran. That is known if the memtrace APP.ljt, from which APP.ljt-ops was made, is beside it; else it is glibc.
-A replay takes less time than the program did. What an allocator returns after some time (jemalloc after ten seconds) is
-seen with --duration only: the replay that measures memory then takes as long. That is in each round, for each
-allocator.
+the program ran, with the time that they take. What part of the program's time that is, is of its CPU time, if the
+memtrace has samples of its stacks (ljtrace run --sample-stacks), else of the elapsed time. The program is known if the
+memtrace APP.ljt, from which APP.ljt-ops was made, is beside it; else its allocator counts as glibc. A replay takes less
+time than the program did. What an allocator returns after some time (jemalloc after ten seconds) is seen with
+--duration only: the replay that measures memory then takes as long. That is in each round, for each allocator.
 
 `steve-replay --list` says which are libraries and which are references. A program tries a library without a change:
 LD_PRELOAD=libjemalloc.so.2 PROGRAM (Debian 12: package libjemalloc2). It has no effect on an executable that contains
@@ -213,15 +214,26 @@ HEADINGS = (
 )
 
 
+def _entry(result: Comparison, name: str) -> Entry:
+    return next(entry for entry in result.entries if entry.name == name)
+
+
 def _better(result: Comparison, places: Places, measure: str, reference: str) -> str:
-    """The allocators that are certainly better than the reference by "time" or "resident", and by how much."""
+    """The allocators that are certainly better than the reference by "time" or "resident", by how much, and their times."""
 
     def value(name: str) -> float:
-        entry = next(entry for entry in result.entries if entry.name == name)
+        entry = _entry(result, name)
         return (entry.time if measure == "time" else entry.median(measure)).value  # type: ignore
 
     names = [name for name in places.order if (name, reference) in places.better]
-    return ", ".join(f"{name} ({100 * (1 - value(name) / value(reference)):.1f}% less)" for name in names) or "none"
+    return (
+        ", ".join(
+            f"{name} ({100 * (1 - value(name) / value(reference)):.1f}% less, at {_entry(result, name).time.value:.1f} ns per "
+            "operation)"
+            for name in names
+        )
+        or "none"
+    )
 
 
 def _reference(result: Comparison, program: Program) -> str:
@@ -238,23 +250,27 @@ def _against_reference(result: Comparison, program: Program, time: Places, space
     lines = [program.described(reference)]
     if len(time.order) > 1:
         lines.append(
-            f"certainly faster than {reference}: {_better(result, time, 'time', reference)}; certainly less memory: "
+            f"certainly faster than {reference}, which takes {_entry(result, reference).time.value:.1f} ns per operation: "
+            f"{_better(result, time, 'time', reference)}; certainly less memory: "
             f"{_better(result, space, 'resident', reference)}"
         )
     return lines
 
 
-def _in_the_program(result: Comparison, program: Program, later: list[str], duration: float | None) -> list[str]:
-    """The lines that relate the replay to the program's time, if that is known. later: the names of allocators that return
-    memory after some time."""
-    entry = next((one for one in result.entries if one.name == _reference(result, program)), result.entries[0])
+def _in_the_program(
+    result: Comparison, program: Program, time: Places, space: Places, later: list[str], duration: float | None
+) -> list[str]:
+    """The lines that relate the replay to the program's time, if that is known: of the reference, and of those that are
+    certainly better than it. later: the names of allocators that return memory after some time."""
+    reference = _reference(result, program)
+    entry = next((one for one in result.entries if one.name == reference), result.entries[0])
+    better = [name for places in (time, space) for name in places.order if (name, reference) in places.better]
     lines = []
     if program.seconds:
-        nanoseconds = max(entry.time.value, 0) * entry.rounds[0]["operations"]
-        lines.append(
-            f"all operations take {entry.name} {human_ns(nanoseconds)}, {nanoseconds / program.seconds / 1e7:.1f}% of "
-            f"the {program.seconds:.3g} s recorded"
-        )
+        shown = [entry, *(_entry(result, name) for name in dict.fromkeys(better))]
+        costs = [(one.name, max(one.time.value, 0) * one.rounds[0]["operations"]) for one in shown]
+        times = ", ".join(f"{name} {human_ns(cost)}" for name, cost in costs)
+        lines.append(f"all operations of the program take {times}: {program.parts(cost for _, cost in costs)}")
     if duration is None:
         text = f"{math.ceil(program.seconds)}s" if program.seconds else "TIME"
         way = f"--duration={text} replays it in this time"
@@ -303,7 +319,7 @@ def _table(
         f"{human_ns(result.clock_cost)}; {left_out:,.0f} single timings were left out because the thread was preempted",
         f"the frontier of time and space: {', '.join(entry.name for entry in result.frontier())}",
         *_against_reference(result, program, time, space),
-        *_in_the_program(result, program, later, duration),
+        *_in_the_program(result, program, time, space, later, duration),
         *_of_few_rounds(result),
         *_to_preload(result, drivers, program),
     ]

@@ -170,9 +170,11 @@ def test_the_table(stand_in: Path) -> None:
 def test_what_is_better_than_the_usual_one(stand_in: Path) -> None:
     done = compare(stand_in / "app-ops", "--allocator", "glibc,fast,twin,slow", "--rounds", 9)
     faster, smaller = next(line for line in done.stdout.splitlines() if line.startswith("certainly")).split("; ")
-    found = re.findall(r"(\w+) \((\d+\.\d)% less\)", faster.removeprefix("certainly faster than glibc: "))
+    first, others = faster.split(": ")
+    assert re.fullmatch(r"certainly faster than glibc, which takes \d+\.\d ns per operation", first)
+    found = re.findall(r"(\w+) \((\d+\.\d)% less, at \d+\.\d ns per operation\)", others)
     assert sorted(name for name, _ in found) == ["fast", "twin"] and all(40 < float(less) < 75 for _, less in found)
-    assert smaller == "certainly less memory: slow (33.3% less)"
+    assert re.fullmatch(r"certainly less memory: slow \(33\.3% less, at \d+\.\d ns per operation\)", smaller), smaller
     few = compare(stand_in / "app-ops", "--allocator", "fast,twin", "--rounds", 5).stdout
     assert "certainly" not in few
     assert "5 rounds are too few to be certain of a difference in time between 2 allocators; it takes 6" in few
@@ -368,9 +370,14 @@ def test_the_program_of_the_trace(tmp_path: Path) -> None:
     ops = tmp_path / "app.ljt-ops"
     text = compare(ops, "--allocator", "glibc,jemalloc,mimalloc", "--rounds", 5).stdout
     assert re.search(
-        r"\nthe program ran on mimalloc \(/\S*libmimalloc\.so\.2\.0\)\ncertainly faster than mimalloc: ", text
+        r"\nthe program ran on mimalloc \(/\S*libmimalloc\.so\.2\.0\)\n"
+        r"certainly faster than mimalloc, which takes [\d.]+ ns per operation: ",
+        text,
     )
-    assert re.search(r"\nall operations take mimalloc [\d.]+ .s, \d+\.\d% of the 2\.\d+ s recorded\n", text), text
+    times = (
+        r"\nall operations of the program take mimalloc ([\d.]+ .s)(?:, \w+ [\d.]+ .s)*: (\d+\.\d%)(?:, \d+\.\d%)* of "
+    )
+    assert re.search(times + r"the 2\.\d+ s that elapsed, with all waits\n", text), text
     too_short = "what jemalloc and mimalloc return after some time is not seen; --duration=3s replays it in this time"
     assert too_short in text and "  at end  " in text
     only = compare(ops, "--allocator", "glibc", "--rounds", 5).stdout
