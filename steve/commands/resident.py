@@ -39,7 +39,9 @@ OF_KIND = (
     ),
     Column("whole", "", "of an allocator: bytes of whole free pages"),
     Column("whole_below", "", "of these: below a live block of the same heap or arena"),
-    Column("returnable", "", "of whole: what malloc_trim(0) can return, so not the ends of arenas of threads"),
+    Column(
+        "returnable", "", "of whole: what can be returned; malloc_trim(0) of glibc does not return the ends of arenas"
+    ),
     Column("kind", "", f"{', '.join(owners.KINDS)}, before", True),
     Column("what", "what", "what that is", True),
     Column("detail", "", "more about it", True),

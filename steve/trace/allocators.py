@@ -18,12 +18,13 @@ OWN = "own_allocator"  # the fact that names an allocator that is linked into th
 
 class Allocator(NamedTuple):
     """objects: a regular expression that fits the beginning of the name of an object file, without folders. whole: what
-    returns whole free pages to the system, with {} for how many bytes at most. advice: what the user can set, a sentence each.
-    caveat: why `whole` returns less."""
+    returns whole free pages to the system, with {} for how many bytes at most. call: the program's call that returns them now.
+    advice: what the user can set, a sentence each. caveat: why `whole` returns less."""
 
     name: str
     objects: str
     whole: str
+    call: str
     advice: tuple[str, ...]
     caveat: str = ""
 
@@ -37,8 +38,11 @@ ALLOCATORS = (
     Allocator(
         "jemalloc",
         r"libjemalloc",
-        "jemalloc returns them by itself after some seconds",
+        "jemalloc returns them after some seconds if the program goes on to allocate or free",
+        'mallctl("arena.4096.purge")',
         (
+            "MALLOC_CONF=background_thread:true returns them in a program that is idle, too (jemalloc 5 and later); without it, free "
+            "pages are returned only by later calls of the allocator",
             "MALLOC_CONF=dirty_decay_ms:N,muzzy_decay_ms:N is the time until free pages are returned; 0 is at once",
             'mallctl("arena.4096.purge") returns those of all arenas now (4096 is MALLCTL_ARENAS_ALL)',
             "MALLOC_CONF=narenas:N limits the number of arenas",
@@ -48,6 +52,7 @@ ALLOCATORS = (
         "tcmalloc",
         r"libtcmalloc",
         "MallocExtension_ReleaseFreeMemory() returns them",
+        "MallocExtension_ReleaseFreeMemory()",
         (
             "MallocExtension_ReleaseFreeMemory() returns free pages now",
             "TCMALLOC_RELEASE_RATE=N, up to 10, returns them sooner (gperftools)",
@@ -58,6 +63,7 @@ ALLOCATORS = (
         "mimalloc",
         r"libmimalloc",
         "mi_collect(true) returns them",
+        "mi_collect(true)",
         (
             "MIMALLOC_PURGE_DELAY=0 returns free pages at once (MIMALLOC_RESET_DELAY in version 1)",
             "mi_collect(true) returns those of the calling thread now",
@@ -67,6 +73,7 @@ ALLOCATORS = (
         "glibc",
         r"libc\.so\.6|libc-2\.",
         "malloc_trim(0) can return up to {}",
+        "malloc_trim(0)",
         (
             "malloc_trim(0) returns whole free pages of all arenas now",
             "GLIBC_TUNABLES=glibc.malloc.mmap_threshold=131072 gives blocks from this size on mappings of their own, "
@@ -83,6 +90,7 @@ LUAJIT = Allocator(
     "LuaJIT",
     r"libluajit",
     "LuaJIT unmaps a segment of which nothing is in use",
+    "collectgarbage()",
     (
         "a full collection, collectgarbage() twice, frees what is garbage; LuaJIT then returns segments that are empty",
         'collectgarbage("setpause", N) with N below 200 lets the heap grow less between collections',
