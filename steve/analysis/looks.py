@@ -8,14 +8,15 @@ SPDX-License-Identifier: GPL-2.0-or-later
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Container
+from collections.abc import Callable, Container, Iterable
 from typing import TYPE_CHECKING, NamedTuple
 
 from steve.analysis import live_at, totals
-from steve.analysis.owners import CHANGED, FREE, KINDS, LUA, TITLES, Finder
+from steve.analysis.owners import CHANGED, FREE, KINDS, LUA, RECORDER, TITLES, Finder
 from steve.system.errors import UsageError
 from steve.terminal.progress import Progress
 from steve.terminal.units import counted, human_bytes, human_ns
+from steve.trace import allocators
 
 if TYPE_CHECKING:
     from steve.analysis.blocks import Blocks
@@ -209,28 +210,52 @@ FREE_PART, FREE_LEAST = 20, 1 << 20  # percent of what is resident, and bytes
 # the finding kept_free: its title, its rule, and what to do about it
 FREE_TITLE = "Free, kept by the allocator"
 FREE_RULE = (
-    f"at the last look at the pages of the process (ljtrace run --pages), {FREE_PART}% or more of what is resident, and "
-    f"{FREE_LEAST:,} bytes or more, are free memory of the allocators"
+    f"at the last look at the pages of the process (ljtrace run --pages), {FREE_PART}% or more of what is resident without the "
+    f"recorder, and {FREE_LEAST:,} bytes or more, are free memory of the allocators"
 )
-FREE_HELP = (
-    "return it when much was freed (malloc_trim), or let the allocator keep less: `steve resident` says what it offers, "
-    "`steve resident --by site` which blocks keep the rest of their pages, `steve tune --goal end` tries settings"
-)
+
+
+def free_help(calls: Iterable[str]) -> str:
+    """What to do about free memory. calls: those that return it, of the allocators of the programs (free_call)."""
+    known = " or ".join(call for call in dict.fromkeys(calls) if call)
+    return (
+        f"return it when much was freed{f' ({known})' if known else ''}, or let the allocator keep less: `steve resident` says "
+        "what it offers, `steve resident --by site` which blocks keep the rest of their pages, `steve tune --goal end` tries "
+        "settings"
+    )
+
+
+def free_call(trace: Trace) -> str:
+    """The call that returns free memory of the allocator of the program; "" if that is not known."""
+    found = allocators.allocator_of(trace)
+    return found.call if found else ""
 
 
 class KeptFree(NamedTuple):
     """The free memory that allocators keep at the last look, in bytes. whole: of free, in whole pages; returnable: of
-    whole, what can be returned to the system at most; resident: all that is."""
+    whole, what can be returned to the system at most; resident: all that is; recorder: of resident, the recorder's."""
 
     free: int
     whole: int
     returnable: int
     resident: int
+    recorder: int
+
+    @property
+    def of_program(self) -> int:
+        """What is resident without the recorder."""
+        return self.resident - self.recorder
 
     @property
     def is_much(self) -> bool:
         """Is it worth a finding?"""
-        return self.free >= FREE_LEAST and 100 * self.free >= FREE_PART * self.resident
+        return self.free >= FREE_LEAST and 100 * self.free >= FREE_PART * self.of_program
+
+    @property
+    def of_resident(self) -> str:
+        """A phrase: of how much that is."""
+        without = f" without the recorder's {human_bytes(self.recorder)}" if self.recorder else ""
+        return f"{human_bytes(self.free)} of the {human_bytes(self.of_program)} that are resident{without}"
 
 
 def kept_free(chosen: Blocks) -> tuple[KeptFree | None, str]:
@@ -248,7 +273,7 @@ def kept_free(chosen: Blocks) -> tuple[KeptFree | None, str]:
     found = Finder(chosen.trace, looks[-1], live).find(by_block=False)
     kinds = found.by_kind()
     whole, returnable = (sum(getattr(owned, name) for owned in found.parts) for name in ("whole", "returnable"))
-    return KeptFree(kinds[FREE] + kinds[LUA], whole, returnable, found.resident), ""
+    return KeptFree(kinds[FREE] + kinds[LUA], whole, returnable, found.resident, kinds[RECORDER]), ""
 
 
 # -- measures of a trace --
@@ -300,7 +325,7 @@ def measures(chosen: Blocks, asked: Container[str]) -> Measures:
     if not looks or not chosen.is_whole():
         return Measures({}, WINDOWED if looks else why_none(trace))
     pages = looks[number_of(looks, "peak") - 1]
-    values = {**totals.resident(trace, trace.stats()), RESIDENT_AT_END: resident_of(looks[-1])}
+    values = {RESIDENT: totals.most_resident(trace.pages()), RESIDENT_AT_END: resident_of(looks[-1])}
     why_not = why_no_owners(chosen)
     if not why_not and any(name in asked for name in OWNERS):
         with Progress(chosen.command, chosen.args.quiet) as progress:

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from steve.analysis import looks, owners
+from steve.analysis import looks, owners, totals
 from steve.analysis.owners import CHANGED, FILES, FREE, LIBRARIES, LIVE, LUA, OTHER, OWN, RECORDER, STACKS, Owners
 from steve.terminal.units import counted, human_bytes
 from steve.trace import allocators, page_runs, runtimes
@@ -249,7 +249,7 @@ def facts_of(trace: Trace, found: Owners, number: int) -> dict:
         **sums_of(pages),
         "before": pages.before,
         "after": pages.after,
-        "highest": pages.highest or None,
+        "highest": totals.most_resident(trace.pages()),
         "threads": pages.threads or None,
         "before_end": looks.before_end(trace, pages),
         "not_read": found.unread,
@@ -276,7 +276,7 @@ def remarks_of(trace: Trace, view: View, facts: dict, at: str) -> list[str]:
         )
     if found.unread:
         texts.append(f"The pages of mappings with {human_bytes(found.unread)} could not be read, only their sums.")
-    if facts["highest"] and facts["highest"] > 1.1 * max(facts["rss"], 1) and at == "peak":
+    if facts["highest"] > 1.1 * max(facts["rss"], 1) and at == "peak":
         texts.append("The highest value was between two looks; --pages=10ms looks more often.")
     texts += looks.of_the_end(trace, found.pages) if at == "end" else []
     texts += looks.of_growth(looks.of_trace(trace), facts["look"]) if at in ("peak", "end") else []

@@ -11,14 +11,14 @@ the program ended. dropped: number of missing events; dropped_at_least: there ma
 SPDX-License-Identifier: GPL-2.0-or-later
 """
 import signal
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from steve.trace import missing, runtimes, unseen
 
 if TYPE_CHECKING:
     from steve.kernels._totals import Summary
-    from steve.trace._memtrace import Trace
+    from steve.trace._memtrace import Pages, Trace
 
 # of a sample: the numbers that are estimates, with their names in the kernel
 VARIANCES = {
@@ -133,12 +133,26 @@ def reserve_remark(trace: "Trace") -> str:
     return f" (the peak has {size(reserve)} that another allocator divided into pieces later)" if reserve else ""
 
 
+def most_resident(looks: "Iterable[Pages]") -> int:
+    """The most bytes that were resident up to the last of these looks, as the kernel has counted them, between two looks, too.
+    That is never less than what any look shows: the program runs while its pages are read."""
+    return max(
+        (max(look.highest, look.before, look.after, sum(each.rss for each in look.mappings)) for look in looks),
+        default=0,
+    )
+
+
 def resident(trace: "Trace", stats: dict) -> dict:
-    """The most bytes that were resident, as the kernel has counted them up to the last look (--pages), with those of the
-    recorder; {} if there was no look, or between two marks."""
+    """The most bytes that were resident (--pages), with those of the recorder, and how many were the recorder's at the look with
+    the most; {} if there was no look, or between two marks."""
     looks = trace.pages() if not stats.get("between") else []
-    most = max((max(look.highest, look.before, look.after) for look in looks), default=0)
-    return {"resident": most} if most else {}
+    most = most_resident(looks)
+    if not most:
+        return {}
+    from steve.analysis import owners
+
+    largest = max(looks, key=lambda look: sum(each.rss for each in look.mappings))
+    return {"resident": most, "resident_recorder": owners.of_recorder(trace, largest)}
 
 
 def exact(trace: "Trace", stats: dict) -> dict:

@@ -85,7 +85,7 @@ The rule kept_free is about the whole process, so it has no sites. It takes anot
 attach without --existing-blocks it is not judged, since blocks from before may be in what looks free.
 {listing.entry(KEPT_FREE, looks.FREE_RULE, 16)}
 --json: an object with whole (of its bytes: those in whole pages), returnable (of whole: what can be returned to the
-system at most) and resident. It has no line in --csv.
+system at most), resident and recorder (of resident). It has no line in --csv.
 --json: the list begins with objects for errors: finding, title, rule, errors and the list contexts with the columns
 of errors below. --csv: the first column is `finding`; then come the columns of sites and those of errors, and those
 that do not apply to a line are empty. --top limits the sites and the contexts of each rule.
@@ -323,7 +323,8 @@ class OfAll:
         self._rows: dict[Rule, several.Joined] = {}
         self._not_judged: dict[Rule, dict[str, None]] = {}
         self._size, self._accesses = 0, True
-        self._free = looks.KeptFree(0, 0, 0, 0)  # where it is much
+        self._free = looks.KeptFree(0, 0, 0, 0, 0)  # where it is much
+        self._calls: dict[str, None] = {}  # that return it
         self._not_looked: dict[str, None] = {}
 
     def add(self, chosen: blocks.Blocks) -> None:
@@ -342,6 +343,7 @@ class OfAll:
             self.left_out.setdefault(left_out, []).append(chosen.trace.name)
         if wants_free(self.args):
             self._add_free(*looks.kept_free(chosen))
+            self._calls[looks.free_call(chosen.trace)] = None
         if chosen.errors:
             self._add_errors(errors_of(chosen, found.errors, self.args), chosen.trace)
 
@@ -356,6 +358,7 @@ class OfAll:
             self._not_judged.setdefault(rule, {}).update(other._not_judged[rule])
         self._not_looked.update(other._not_looked)
         self._add_free(other._free, "")
+        self._calls.update(other._calls)
         for text, names in other.left_out.items():
             self.left_out.setdefault(text, []).extend(names)
         self.errors = program_errors.joined(self.errors, other.errors)
@@ -395,7 +398,7 @@ class OfAll:
             "finding": KEPT_FREE,
             "title": looks.FREE_TITLE,
             "rule": looks.FREE_RULE,
-            "help": looks.FREE_HELP,
+            "help": looks.free_help(self._calls),
             "not_judged": in_short(list(self._not_looked)),
             "blocks": 0,
             "bytes": self._free.free,
@@ -404,6 +407,7 @@ class OfAll:
             "whole": self._free.whole,
             "returnable": self._free.returnable,
             "resident": self._free.resident,
+            "recorder": self._free.recorder,
             "sites": [],
         }
 
@@ -448,10 +452,10 @@ def is_free(found: dict) -> bool:
 def text_of_free(found: dict) -> str:
     """What the rule about the whole process finds."""
     notes = [found["rule"], f"what usually helps: {found['help']}"]
+    free = looks.KeptFree(*(found[key] for key in ("bytes", "whole", "returnable", "resident", "recorder")))
     return (
-        f"{found['title']}: {human_bytes(found['bytes'])} of the {human_bytes(found['resident'])} that are resident "
-        f"({listing.cell(blocks.share(found['bytes'], found['resident']))}%), {human_bytes(found['whole'])} in whole pages, "
-        f"up to {human_bytes(found['returnable'])} of which can be returned to the system\n"
+        f"{found['title']}: {free.of_resident} ({listing.cell(blocks.share(free.free, free.of_program))}%), "
+        f"{human_bytes(free.whole)} in whole pages, up to {human_bytes(free.returnable)} of which can be returned to the system\n"
         + "\n".join(map(lines, notes))
         + "\n"
     )

@@ -159,8 +159,8 @@ def looks_of(every: list[Pages]) -> list[dict]:
 
 def title_of(facts: dict) -> str:
     why = f"mark {facts['mark']}" if facts["mark"] else facts["reason"]
-    most = f", at most {human_bytes(facts['highest'])}" if facts["highest"] else ""
-    return f"{facts['file']}: {human_bytes(facts['rss'])} resident{most} ({human_ns(facts['seconds'] * 1e9)}, {why})"
+    most = f"; at most {human_bytes(facts['highest'])} in the recording" if facts["highest"] > facts["rss"] else ""
+    return f"{facts['file']}: {human_bytes(facts['rss'])} resident ({human_ns(facts['seconds'] * 1e9)}, {why}){most}"
 
 
 def shown(rows: Iterable[dict]) -> list[dict]:

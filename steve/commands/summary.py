@@ -80,8 +80,12 @@ KEYS = (
     ),
     (
         "resident",
-        "the most bytes that were resident (RSS), with the recorder's; absent if it was recorded without --pages, and "
-        "between two marks. `steve resident` says whose they are",
+        "the most bytes that were resident (RSS), with the recorder's, also between looks; absent if it was recorded "
+        "without --pages, and between two marks. `steve resident` says whose they are",
+    ),
+    (
+        "resident_recorder",
+        "bytes of the recorder, which are not there without it, at the look with the most resident; absent likewise",
     ),
     ("dropped_at_least", "true if more may be missing: accesses after --max-size was reached were not counted"),
     (
@@ -285,6 +289,9 @@ def totals_table(title: str, figures: dict, sample: Sample) -> Any:
     ]
     if "resident" in figures:
         rows.append(("bytes resident at most", number(figures["resident"]), size(figures["resident"])))
+        rows.append(
+            ("bytes resident of the recorder", number(figures["resident_recorder"]), size(figures["resident_recorder"]))
+        )
     rows += [(f"blocks {words(name)}", shown("blocks", name)) for name in blocks]
     rows += [(words(f"exact {name}"), number(value)) for name, value in figures.get("exact", {}).items()]
     return facts(title, rows + other_rows(figures), values="right")

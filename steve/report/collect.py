@@ -139,6 +139,8 @@ class TraceData:
     """Whose the resident pages were at the look with most of them."""
     kept_free: tuple[looks.KeptFree | None, str] = (None, "")
     """What the allocators kept at the last look, or why that is not known."""
+    free_call: str = ""
+    """of steve.analysis.looks."""
     addresses: dict[str, Markup] = field(default_factory=dict)
     """of steve.report.addresses."""
     accessed_sites: dict[int, Site] = field(default_factory=dict)
@@ -432,7 +434,7 @@ def collect(
     look = resident.peak_look(chosen)
     if look is not None:
         data.owners = resident.owners(chosen, look)
-        data.kept_free = looks.kept_free(chosen)
+        data.kept_free, data.free_call = looks.kept_free(chosen), looks.free_call(chosen.trace)
         data.addresses = addresses(chosen, look) if with_pictures else {}
     return data
 

@@ -18,6 +18,7 @@ from typing import Any
 from markupsafe import Markup
 
 from steve.analysis import looks
+from steve.analysis.owners import RECORDER
 from steve.system import samples
 from steve.system.errors import SteveError
 from steve.trace import runtimes
@@ -184,9 +185,14 @@ def _resident_metrics(data: TraceData) -> list[HeaderNumber]:
         return []
     most = max(over_time["resident"])
     at = over_time["resident"].index(most)
-    owners = sorted(((part[at], title) for part, title in zip(over_time["parts"], over_time["titles"])), reverse=True)
-    said = ", ".join(f"{human_bytes(size)} {title}" for size, title in owners[:3] if size)
-    return [_bytes_metric("resident at most", most, f"RSS at look {over_time['number'][at]}: {said}")]
+    sizes = dict(zip(over_time["kinds"], (part[at] for part in over_time["parts"])))
+    titles = dict(zip(over_time["kinds"], over_time["titles"]))
+    own = sizes.pop(RECORDER, 0)
+    largest = sorted(sizes, key=lambda kind: -sizes[kind])[:3]
+    said = ", ".join(f"{human_bytes(sizes[kind])} {titles[kind]}" for kind in largest if sizes[kind])
+    with_own = f" with {human_bytes(own)} of the recorder" if own else ""
+    meaning = f"RSS{with_own}, also between looks; {human_bytes(most)} at look {over_time['number'][at]}: {said}"
+    return [_bytes_metric("resident at most", over_time["highest"], meaning)]
 
 
 def _run_metrics(data: TraceData) -> list[HeaderNumber]:
@@ -306,7 +312,7 @@ def environment() -> Any:
     return environment
 
 
-FREE_TEXTS = {"title": looks.FREE_TITLE, "rule": looks.FREE_RULE, "help": looks.FREE_HELP}
+FREE_TEXTS = {"title": looks.FREE_TITLE, "rule": looks.FREE_RULE}
 
 
 def _render(data: TraceData, sites: int, comparison: Comparison | None, film: Filmstrip | None) -> str:
@@ -330,7 +336,7 @@ def _render(data: TraceData, sites: int, comparison: Comparison | None, film: Fi
             not_judged=not_judged(data),
             sentences=sentences(data, found),
             free=kept_free if (kept_free := data.kept_free[0]) and kept_free.is_much else None,
-            free_texts=FREE_TEXTS,
+            free_texts={**FREE_TEXTS, "help": looks.free_help([data.free_call])},
             no_growth=data.not_judged.get("growth", ""),
             link=partial(link_to, data),
             of_snapshot=partial(of_snapshot, data),

@@ -9,8 +9,8 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from steve.analysis import live_at, looks, owners as ownership
-from steve.analysis.owners import FREE, KINDS, LUA
+from steve.analysis import live_at, looks, owners as ownership, totals
+from steve.analysis.owners import FREE, KINDS, LUA, RECORDER
 from steve.analysis.resident_rows import View, facts_of, remarks_of
 from steve.report.names import own_first, site_name
 from steve.terminal.progress import Progress
@@ -32,7 +32,7 @@ MOST_LOOKS = 60  # of the picture: each takes time in proportion to the live blo
 
 def resident_over_time(chosen: Blocks) -> dict[str, Any] | None:
     """For the page and for JSON; None if the trace has no look. looks: their number in the trace; why_not: why none is
-    shown, ""; of those that are shown, as columns: number, time in nanoseconds, why, resident; of each kind of owner that
+    shown, ""; highest: the most bytes that were resident, also between looks; of those that are shown, as columns: number, time in nanoseconds, why, resident; of each kind of owner that
     has any: kinds, titles, and parts, its bytes at each look."""
     trace = chosen.trace
     every = looks.of_trace(trace)
@@ -48,6 +48,7 @@ def resident_over_time(chosen: Blocks) -> dict[str, Any] | None:
     return {
         "looks": len(every),
         "why_not": why_not,
+        "highest": totals.most_resident(trace.pages()),
         "number": [look.number for look in found],
         "time": [look.time for look in found],
         "why": [look.why for look in found],
@@ -69,7 +70,8 @@ class PeakLook(NamedTuple):
 class OwnerTables(NamedTuple):
     """Whose the pages were at that look: rows of `steve resident --by kind` and --by site, with texts; others: the number of
     sites that are left out; remarks: sentences, the last of which introduces the list `advice`, if there is one; free,
-    returnable: bytes that allocators keep, and of these what can be returned at most; resident: all that was."""
+    returnable: bytes that allocators keep, and of these what can be returned at most; resident: all that was;
+    recorder: of that, the recorder's."""
 
     title: str
     kinds: list[dict[str, Any]]
@@ -80,6 +82,7 @@ class OwnerTables(NamedTuple):
     free: int
     returnable: int
     resident: int
+    recorder: int
     number: int
 
 
@@ -138,5 +141,6 @@ def owners(chosen: Blocks, look: PeakLook) -> OwnerTables:
         view.kinds[FREE] + view.kinds[LUA],
         view.returnable(FREE) + view.returnable(LUA),
         found.resident,
+        view.kinds[RECORDER],
         look.number,
     )

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from urllib.parse import urlencode
 
 from steve.analysis.looks import KeptFree
-from steve.analysis.owners import FREE, LUA
+from steve.analysis.owners import FREE, LUA, RECORDER
 from steve.analysis.totals import NEVER_FREED as ENDED
 from steve.report.collect import NEVER_FREED, Site, TraceData, runs, without_middle
 from steve.report.findings import Finding
@@ -277,8 +277,10 @@ def _of_free(data: TraceData) -> Iterator[Sentence]:
     if not resident or not resident["resident"] or data.kept_free[0] is None:  # it is not known what is free
         return
     parts = dict(zip(resident["kinds"], (part[-1] for part in resident["parts"])))
-    last = KeptFree(parts.get(FREE, 0) + parts.get(LUA, 0), 0, 0, resident["resident"][-1])
-    most = data.owners and KeptFree(data.owners.free, 0, data.owners.returnable, data.owners.resident)
+    free = parts.get(FREE, 0) + parts.get(LUA, 0)
+    last = KeptFree(free, 0, 0, resident["resident"][-1], parts.get(RECORDER, 0))
+    of = data.owners
+    most = of and KeptFree(of.free, 0, of.returnable, of.resident, of.recorder)
     if most and most.is_much and data.owners.number != resident["number"][-1]:
         text = f"{_of_resident(most)} at the maximum are free memory that the allocator keeps, {_returned(most)}"
         yield Sentence("", f"{text}. At the last look it was {_of_resident(last)}.", "", "#resident")
@@ -289,8 +291,7 @@ def _of_free(data: TraceData) -> Iterator[Sentence]:
 
 
 def _of_resident(found: KeptFree) -> str:
-    share = found.free / (found.resident or 1)
-    return f"{human_bytes(found.free)} of the {human_bytes(found.resident)} that are resident ({share:.0%})"
+    return f"{found.of_resident} ({found.free / (found.of_program or 1):.0%})"
 
 
 def _returned(found: KeptFree) -> str:

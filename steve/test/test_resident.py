@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from conftest import Steve
+from steve.terminal.units import human_bytes
 from steve.trace import page_runs
 from steve.trace.page_runs import Ranges
 
@@ -215,12 +216,84 @@ def test_mappings_and_libraries(steve: Steve, trace: Maker) -> None:
 
 def test_the_summary_names_the_most(steve: Steve, trace: Maker) -> None:
     trace(SCRIPT.replace("end exit", "pages 150 end - 1 0 0 0\nmark last\nend exit"))
-    assert "resident" not in json.loads(steve("summary", "--json", "t.ljt").out)
-    trace(SCRIPT.replace(f"1 {pages(0)} 1 0", "1 0 1 0 77777").replace("end exit", "mark last\nend exit"))
-    assert json.loads(steve("summary", "--json", "t.ljt").out)["resident"] == 77777
+    assert json.loads(steve("summary", "--json", "t.ljt").out)["resident"] == pages(
+        43
+    )  # the kernel's count is not known
+    trace(SCRIPT.replace(f"1 {pages(0)} 1 0", "1 0 1 0 277777").replace("end exit", "mark last\nend exit"))
+    assert json.loads(steve("summary", "--json", "t.ljt").out)["resident"] == 277777
     assert "bytes resident at most" in steve("summary", "t.ljt").out
     between = steve("summary", "--json", "t.ljt", "--from", "loaded", "--to", "last")
     assert between.returncode == 0 and "resident" not in json.loads(between.out)
+
+
+@pytest.mark.parametrize("most", [pages(40), pages(45)])
+def test_the_most_is_one_number(most: int, steve: Steve, trace: Maker) -> None:
+    """Of the kernel, which is known at the last look only, or of the largest look, if that has more: the process runs while it is
+    looked at. Summary, resident and the page say the same, whichever look is shown."""
+    trace(SCRIPT.replace("100 end - 1 0 1 0", f"100 end - 1 0 1 0 {most}"))
+    highest = max(most, pages(43))
+    summary = json.loads(steve("summary", "--json", "t.ljt").out)
+    assert (summary["resident"], summary["resident_recorder"]) == (highest, pages(5))
+    text = steve("summary", "t.ljt").out
+    assert re.search(rf"bytes resident at most +{highest:,} ", text)
+    assert re.search(rf"bytes resident of the recorder +{pages(5):,} ", text)
+    for at, rss in (("peak", pages(43)), ("end", pages(10))):
+        look = found(steve, "--at", at)
+        assert (look["rss"], look["highest"]) == (rss, highest)
+        title = steve("resident", "t.ljt", "--at", at).out.splitlines()[0]
+        assert title.endswith(f"; at most {human_bytes(highest)} in the recording") == (highest > rss), title
+    assert json.loads(steve("report", "-q", "--json", "t.ljt").out)["resident"]["highest"] == highest
+    html = steve("report", "-q", "-o", "-", "t.ljt").out
+    assert (
+        f'title="{highest:,} bytes"' in html
+        and "RSS with 20 KiB of the recorder, also between looks; 172 KiB at" in html
+    )
+    assert steve("check", "-q", "t.ljt", f"--fail-if=resident = {highest}").returncode == 1
+
+
+def kept(recorder: int, objects: str = "") -> str:
+    """A process of which 2500 pages are resident with `recorder` pages of the recorder, and 400 free in an arena."""
+    own = f"mapping {RECORDER} {pages(recorder)} {RW} {pages(recorder)} - {recorder}:{ALONE}\n" if recorder else ""
+    region = f"region {RECORDER} {pages(recorder)} 2\n" if recorder else ""
+    other = 2500 - 400 - recorder
+    return f"""\
+info recorder native
+{objects}stack =[arena]
+stack =[recorder]
+pages 9 end - 1 {pages(8)} {2 + (recorder > 0)} {1 + (recorder > 0)}
+mapping {IN_ARENA} {pages(400)} {RW} {pages(400)} - 400:{ALONE}
+mapping {OWN} {pages(other)} {RW} {pages(other)} - {other}:{ALONE}
+{own}region {IN_ARENA} {pages(400)} 1
+{region}end exit
+"""
+
+
+def test_free_memory_is_judged_without_the_recorder(steve: Steve, trace: Maker) -> None:
+    """400 of 2500 pages are less than a fifth; of the 1500 that are not the recorder's, they are more."""
+    of_free = ("findings", "--rules", "kept_free", "t.ljt")
+    trace(kept(0))
+    assert json.loads(steve(*of_free, "--json").out)[0]["bytes"] == 0
+    trace(kept(1000))
+    (finding,) = json.loads(steve(*of_free, "--json").out)
+    assert (finding["bytes"], finding["resident"], finding["recorder"]) == (pages(400), pages(2500), pages(1000))
+    said = "1.56 MiB of the 5.86 MiB that are resident without the recorder's 3.91 MiB"
+    assert f"Free, kept by the allocator: {said} (26.67%)" in steve(*of_free).out
+    html = steve("report", "-q", "-o", "-", "t.ljt").out.replace("&#39;", "'")
+    assert f"{said} at the last look" in html and f"{said} (27%) at the last look" in html
+
+
+@pytest.mark.parametrize(
+    "name, call",
+    [("jemalloc", 'mallctl("arena.4096.purge")'), ("mimalloc", "mi_collect(true)"), ("glibc", "malloc_trim(0)")],
+)
+def test_advice_fits_the_allocator(name: str, call: str, steve: Steve, trace: Maker) -> None:
+    trace(kept(1000, f"info own_allocator {name}\n"))
+    (finding,) = json.loads(steve("findings", "--json", "--rules", "kept_free", "t.ljt").out)
+    assert finding["help"].startswith(f"return it when much was freed ({call}), or ")
+    html = steve("report", "-q", "-o", "-", "t.ljt").out
+    for text in (steve("resident", "t.ljt").out, finding["help"], html):
+        assert ("malloc_trim" in text) == (name == "glibc"), text
+    assert ("background_thread:true" in steve("resident", "t.ljt").out) == (name == "jemalloc")
 
 
 def test_a_table(steve: Steve, trace: Maker) -> None:
