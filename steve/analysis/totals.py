@@ -143,8 +143,8 @@ def most_resident(looks: "Iterable[Pages]") -> int:
 
 
 def resident(trace: "Trace", stats: dict) -> dict:
-    """The most bytes that were resident (--pages), with those of the recorder, and how many were the recorder's at the look with
-    the most; {} if there was no look, or between two marks."""
+    """The most bytes that were resident (--pages), with those of the recorder, and how many were the recorder's at the look
+    with the most; {} if there was no look, or between two marks."""
     looks = trace.pages() if not stats.get("between") else []
     most = most_resident(looks)
     if not most:

@@ -455,9 +455,8 @@ def text_of_free(found: dict) -> str:
     free = looks.KeptFree(*(found[key] for key in ("bytes", "whole", "returnable", "resident", "recorder")))
     return (
         f"{found['title']}: {free.of_resident} ({listing.cell(blocks.share(free.free, free.of_program))}%), "
-        f"{human_bytes(free.whole)} in whole pages, up to {human_bytes(free.returnable)} of which can be returned to the system\n"
-        + "\n".join(map(lines, notes))
-        + "\n"
+        f"{human_bytes(free.whole)} in whole pages, up to {human_bytes(free.returnable)} of which can be returned to the "
+        "system\n" + "\n".join(map(lines, notes)) + "\n"
     )
 
 

@@ -32,8 +32,9 @@ MOST_LOOKS = 60  # of the picture: each takes time in proportion to the live blo
 
 def resident_over_time(chosen: Blocks) -> dict[str, Any] | None:
     """For the page and for JSON; None if the trace has no look. looks: their number in the trace; why_not: why none is
-    shown, ""; highest: the most bytes that were resident, also between looks; of those that are shown, as columns: number, time in nanoseconds, why, resident; of each kind of owner that
-    has any: kinds, titles, and parts, its bytes at each look."""
+    shown, ""; highest: the most bytes that were resident, also between looks; of those that are shown, as columns: number,
+    time in nanoseconds, why, resident; of each kind of owner that has any: kinds, titles, and parts, its bytes at each
+    look."""
     trace = chosen.trace
     every = looks.of_trace(trace)
     if not every:

@@ -228,8 +228,8 @@ def test_the_summary_names_the_most(steve: Steve, trace: Maker) -> None:
 
 @pytest.mark.parametrize("most", [pages(40), pages(45)])
 def test_the_most_is_one_number(most: int, steve: Steve, trace: Maker) -> None:
-    """Of the kernel, which is known at the last look only, or of the largest look, if that has more: the process runs while it is
-    looked at. Summary, resident and the page say the same, whichever look is shown."""
+    """Of the kernel, which is known at the last look only, or of the largest look, if that has more: the process runs while
+    it is looked at. Summary, resident and the page say the same, whichever look is shown."""
     trace(SCRIPT.replace("100 end - 1 0 1 0", f"100 end - 1 0 1 0 {most}"))
     highest = max(most, pages(43))
     summary = json.loads(steve("summary", "--json", "t.ljt").out)

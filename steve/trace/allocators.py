@@ -41,8 +41,8 @@ ALLOCATORS = (
         "jemalloc returns them after some seconds if the program goes on to allocate or free",
         'mallctl("arena.4096.purge")',
         (
-            "MALLOC_CONF=background_thread:true returns them in a program that is idle, too (jemalloc 5 and later); without it, free "
-            "pages are returned only by later calls of the allocator",
+            "MALLOC_CONF=background_thread:true returns them in a program that is idle, too (jemalloc 5 and later); without it, "
+            "free pages are returned only by later calls of the allocator",
             "MALLOC_CONF=dirty_decay_ms:N,muzzy_decay_ms:N is the time until free pages are returned; 0 is at once",
             'mallctl("arena.4096.purge") returns those of all arenas now (4096 is MALLCTL_ARENAS_ALL)',
             "MALLOC_CONF=narenas:N limits the number of arenas",
