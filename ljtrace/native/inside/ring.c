@@ -294,7 +294,7 @@ void native_ring_starve(void)
 
 static bool collector_is_gone(void)
 {
-    const uint32_t thread = __atomic_load_n(&native_ring->collector, __ATOMIC_RELAXED);
+    const uint32_t thread = __atomic_load_n(&native_ring->collector, __ATOMIC_ACQUIRE);
     return thread == 0 || (thread & FUTEX_OWNER_DIED);
 }
 
@@ -486,13 +486,18 @@ void native_ring_uncount_fork(void)
     native_ring->forks--;
 }
 
+/* The parent may have ended at once, and its collector after it: this says nothing of the copy of the collector that listens.
+ * So whether the collector is gone is read first. */
 bool native_ring_wait_for_listener(uint32_t fork)
 {
     const struct timespec second = {1, 0};
-    for (int waits = 0; waits < MOST_WAITS && !collector_is_gone();) {
+    for (int waits = 0; waits < MOST_WAITS;) {
+        const bool is_gone = collector_is_gone();
         const uint32_t listening = __atomic_load_n(&native_ring->listening, __ATOMIC_ACQUIRE);
         if ((int32_t)(listening - fork) >= 0)
             return true;
+        if (is_gone)
+            return false;
         waits += futex(&native_ring->listening, FUTEX_WAIT, listening, &second) < 0 && errno == ETIMEDOUT;
     }
     return false;

@@ -1,0 +1,40 @@
+"""test_native_forks - forked children of `ljtrace run` whose parents end at once.
+
+SPDX-License-Identifier: GPL-2.0-or-later
+"""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from support import NATIVE, Trace, natively, settled, steve, wait_for
+
+BACKGROUND = NATIVE / "background"
+NOT_HERE = 77  # its status if it cannot do so here
+
+
+def in_background(path: Path, mode: str) -> Trace:
+    trace = natively(path, [BACKGROUND, mode])
+    if trace.run.status == NOT_HERE:
+        pytest.skip("a process may not trace another here")
+    return trace
+
+
+def news(trace: Trace) -> set[str]:
+    """The sizes of the blocks that were made."""
+    return {e[3] for e in trace.events() if e[0] == "new"}
+
+
+def test_a_child_is_recorded_whose_parent_has_ended(tmp_path: Path) -> None:
+    """The collector of the parent has read everything when the child begins, which therefore comes too late for it."""
+    first = in_background(tmp_path / "t.ljt", "late")
+    assert first.run.status == 3
+    assert "a forked child has a file of its own" in first.run.complaint
+    wait_for(lambda: len(list(tmp_path.glob("t.*.ljt"))) == 2, "each child has a file")
+    ends = set()
+    for path in tmp_path.glob("t.*.ljt"):
+        settled(path)
+        made = news(Trace(path, first.run).check())
+        ends.add((*made, json.loads(steve("info", "--json", path).text)["program"]["status"]))
+    assert ends == {("1235", 3), ("1236", 6)}
