@@ -48,7 +48,7 @@ struct collector {
     uint32_t last_slab;    /* the last slab received by a token; RING_SLABS = none yet */
     bool forked;           /* this collector belongs to a forked child */
     uint32_t lost_snapshots;
-    uint32_t children; /* forked by the program since this process collects its events */
+    uint32_t children; /* forks of the program that were announced since this process collects its events */
 };
 
 #endif

@@ -12,6 +12,7 @@
  * file can no longer be written, the collector reports the reason to the tool and ends.
  */
 #define _GNU_SOURCE
+#include "ljtrace/collector/children.h"
 #include "ljtrace/collector/ending.h"
 #include "ljtrace/collector/looks.h"
 #include "ljtrace/collector/remarks.h"
@@ -570,6 +571,7 @@ static int finish(struct collector *c, int complete)
         sink_discard(&c->sink);
     else if (e.file == ENDING_PUBLISH)
         sink_publish(&c->sink, c->process);
+    children_await(c);
     remarks_write(c);
     if (e.note)
         remarks_send(c, e.note);

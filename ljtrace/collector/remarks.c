@@ -3,6 +3,7 @@
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
 #include "ljtrace/collector/remarks.h"
+#include "ljtrace/collector/children.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -69,14 +70,14 @@ static void say_missing_events(const struct collector *c)
 /* Write how many forked children are not recorded, and report it. */
 static void say_unrecorded(const struct collector *c)
 {
-    const uint32_t n = c->ring->unrecorded;
-    char text[200];
+    const uint32_t n = children_unrecorded(c);
+    char text[300];
     if (!n)
         return;
     remarks_number(c, "unrecorded_children", n);
     snprintf(text, sizeof text,
              "%" PRIu32 " forked %s not recorded: out of the recorder's reach (another network namespace, a "
-             "seccomp filter, a limit)",
+             "seccomp filter, a limit), or killed before its recording began",
              n, n == 1 ? "child is" : "children are");
     remarks_send(c, text);
 }
@@ -126,19 +127,20 @@ static void say_existing(const struct collector *c)
 void remarks_name(const struct collector *c)
 {
     char text[900], children[200] = "";
+    const uint32_t n = children_recorded(c);
     if (!c->recording.native || c->forked || strcmp(c->name, "-") == 0)
         return;
-    if (c->children == 1)
+    if (n == 1)
         snprintf(
             children, sizeof children,
             "; a forked child has a file of its own, with its process id in the name, unless it executed "
             "another program");
-    else if (c->children)
+    else if (n)
         snprintf(children, sizeof children,
                  "; %" PRIu32
                  " forked children have files of their own, with their process ids in the names, "
                  "unless they executed another program",
-                 c->children);
+                 n);
     snprintf(text, sizeof text, "memtrace written to %s%s", c->name, children);
     remarks_send(c, text);
 }
@@ -147,8 +149,8 @@ void remarks_write(struct collector *c)
 {
     say_missing_lines(c);
     say_missing_events(c);
-    if (c->children)
-        remarks_number(c, "forked_children", c->children);
+    if (children_recorded(c))
+        remarks_number(c, "forked_children", children_recorded(c));
     say_unrecorded(c);
     say_started(c);
     say_lost_snapshots(c);

@@ -140,7 +140,12 @@ struct ring_header {
     uint32_t forks; /* written by the library: how many forks it has announced */
     uint32_t
         listening; /* written by the collector: for how many forks it has listened on their sockets so far */
-    uint32_t unrecorded; /* written by forked children: how many of them are not recorded */
+    /* Each announced fork is counted in one of these in the end, unless the child is killed before. Written by forked
+     * children: how many of them have a ring of their own, and how many have found that they will have none. Written by the
+     * library: how many forks have failed. */
+    uint32_t recorded, unrecorded, failed_forks;
+    uint32_t
+        unannounced; /* written by forked children that were not announced, and are not recorded: how many they are */
     /* Written by the library and by children of vfork: how many programs were started by posix_spawn and vfork. */
     uint32_t started;
     /* Written by `ljtrace attach` and `ljtrace detach`: 1 = the recording is about to end. Events are not recorded any

@@ -1,4 +1,4 @@
-"""test_native_forks - forked children of `ljtrace run` whose parents end at once.
+"""test_native_forks - forked children of `ljtrace run` whose parents end at once, and those that cannot be recorded.
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """
@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from support import NATIVE, Trace, natively, settled, steve, wait_for
+from support import NATIVE, Trace, natively, run, settled, steve, wait_for
 
 BACKGROUND = NATIVE / "background"
 NOT_HERE = 77  # its status if it cannot do so here
@@ -19,6 +19,10 @@ def in_background(path: Path, mode: str) -> Trace:
     if trace.run.status == NOT_HERE:
         pytest.skip("a process may not trace another here")
     return trace
+
+
+def facts_of(path: Path) -> dict[str, str]:
+    return json.loads(steve("info", "--json", path).text)["recording"]
 
 
 def news(trace: Trace) -> set[str]:
@@ -38,3 +42,23 @@ def test_a_child_is_recorded_whose_parent_has_ended(tmp_path: Path) -> None:
         made = news(Trace(path, first.run).check())
         ends.add((*made, json.loads(steve("info", "--json", path).text)["program"]["status"]))
     assert ends == {("1235", 3), ("1236", 6)}
+    assert facts_of(first.path)["forked_children"] == "1" and "unrecorded_children" not in facts_of(first.path)
+
+
+def test_a_child_that_is_killed_before_it_is_recorded(tmp_path: Path) -> None:
+    """Nobody says that it has a file."""
+    trace = in_background(tmp_path / "t.ljt", "killed")
+    said = "1 forked child is not recorded"
+    assert trace.run.status == 3 and [p.name for p in tmp_path.iterdir()] == ["t.ljt"]
+    told = run(["steve", "summary", trace.path]).complaint
+    assert said in trace.run.complaint and said in told
+    assert "file of its own" not in trace.run.complaint + told
+    assert facts_of(trace.path)["unrecorded_children"] == "1" and "forked_children" not in facts_of(trace.path)
+
+
+def test_a_fork_that_fails(tmp_path: Path) -> None:
+    """There is no child, so nothing is said of one; the program finds the reason in errno."""
+    trace = in_background(tmp_path / "t.ljt", "refused")
+    assert trace.run.status == 5
+    assert "child" not in trace.run.complaint + run(["steve", "summary", trace.path]).complaint
+    assert not {"forked_children", "unrecorded_children"} & set(facts_of(trace.path))

@@ -70,7 +70,7 @@ def remarks(trace: Trace) -> list[str]:
     if children := int(facts.get("unrecorded_children", 0)):
         found.append(
             f"{children:,} forked {'child is' if children == 1 else 'children are'} not recorded: out of the recorder's "
-            "reach (another network namespace, a seccomp filter, a limit)"
+            "reach (another network namespace, a seccomp filter, a limit), or killed before its recording began"
         )
     if started := int(facts.get("started_programs", 0)):
         found.append(

@@ -27,6 +27,7 @@
 enum { NAME_BYTES = 40 };
 
 static bool s_announced, s_missed; /* the fork; that it was not because of a seccomp filter */
+static int s_error;                /* errno before it */
 static char s_name[NAME_BYTES];
 static uint32_t s_fork; /* its number */
 
@@ -54,13 +55,17 @@ static void before_fork(void)
         native_ring_put_lost();
         NATIVE_PUT(forked, .instructions = native_now(), .name = native_text(s_name));
         native_ring_flush();
+        s_error = error;
     }
-    errno = error;
+    errno = s_announced ? 0 : error;
 }
 
+/* The handler is not told whether the fork has failed, but it has left errno then. libc restores that afterwards. */
 static void in_parent(void)
 {
-    const int error = errno;
+    const int error = s_announced ? s_error : errno;
+    if (s_announced && errno)
+        native_ring_fork_failed();
     if (s_announced)
         native_leave();
     errno = error;
@@ -80,7 +85,7 @@ static bool begin_child(int socket)
     native_resizes_anew();
     copy_restart();
     block_sample_forked();
-    const bool begun = ready == RING_READY && native_ring_map(memfd);
+    const bool begun = ready == RING_READY && native_ring_map_childs(memfd);
     if (begun)
         stack_sampler_anew();
     close(memfd);
@@ -89,11 +94,11 @@ static bool begin_child(int socket)
 
 static void in_child(void)
 {
-    const int error = errno;
+    const int error = s_announced ? s_error : errno;
     const int socket =
         s_announced && native_ring_wait_for_listener(s_fork) ? local_connect(s_name, strlen(s_name)) : -1;
     if (s_missed || (s_announced && (socket < 0 || !begin_child(socket))))
-        native_ring_unrecorded();
+        native_ring_unrecorded(s_announced);
     if (socket >= 0)
         close(socket);
     errno = error;

@@ -33,6 +33,8 @@
 bool native_ring_read(int memfd, struct recording *to);
 /* Use the ring in this shared memory file, in place of the one used before. Returns false if it cannot be mapped. */
 bool native_ring_map(int memfd);
+/* The same in a forked child, which is counted as recorded in the ring of its parent. */
+bool native_ring_map_childs(int memfd);
 /* The same, while other threads may use the one from before. The ring is locked if this returns true. */
 bool native_ring_attach(int memfd);
 /* Record no more, and hand what was recorded over to the collector. Only while the ring is locked. */
@@ -49,10 +51,13 @@ void native_ring_uncount_fork(void);
  * not to the ring. Returns false if there is no memory. And: all was put. If the collector is gone, the copy ends. */
 bool native_ring_send_to(int socket);
 void native_ring_send_end(void);
+/* The fork that was announced last has failed. */
+void native_ring_fork_failed(void);
 /* In a forked child, with its parent's ring: wait until the collector listens for the child of this fork. Returns false if
- * it does not. And: count this child as one that is not recorded. */
+ * it does not. */
 bool native_ring_wait_for_listener(uint32_t fork);
-void native_ring_unrecorded(void);
+/* Count this child as one that is not recorded; was its fork announced? */
+void native_ring_unrecorded(bool announced);
 /* Another program was started, or a child of vfork is about to execute one; begins = false: that has failed. */
 void native_ring_started(bool begins);
 /* The program is about to exit with this status; or this is a child of vfork, unless that is_sure not to be. */

@@ -136,8 +136,8 @@ static struct ring_header *map_memory(int memfd)
     return ring == MAP_FAILED ? NULL : ring;
 }
 
-/* Use this memory as the ring. */
-static bool map_ring(int memfd)
+/* Use this memory as the ring. is_childs: the one before is that of the parent, where this child is counted. */
+static bool map_ring(int memfd, bool is_childs)
 {
     uint32_t *page = s_page ? s_page : native_memory(KERNEL_PAGE);
     struct ring_header *ring = map_memory(memfd);
@@ -146,6 +146,8 @@ static bool map_ring(int memfd)
     *page = 1;
     s_page = page;
     native_clock_begin();
+    if (native_ring && is_childs)
+        __atomic_add_fetch(&native_ring->recorded, 1, __ATOMIC_RELEASE);
     if (native_ring)
         munmap(native_ring, s_ring_bytes);
     s_ring_bytes = ring_bytes(ring);
@@ -162,11 +164,21 @@ static bool map_ring(int memfd)
     return true;
 }
 
-bool native_ring_map(int memfd)
+static bool map_unlocked(int memfd, bool is_childs)
 {
     native_lock = LOCK_FREE;
     native_has_lock = false;
-    return map_ring(memfd);
+    return map_ring(memfd, is_childs);
+}
+
+bool native_ring_map(int memfd)
+{
+    return map_unlocked(memfd, false);
+}
+
+bool native_ring_map_childs(int memfd)
+{
+    return map_unlocked(memfd, true);
 }
 
 bool native_is_sandboxed(void)
@@ -441,7 +453,7 @@ bool native_ring_attach(int memfd)
 {
     s_quiet = false;
     take_lock();
-    if (map_ring(memfd))
+    if (map_ring(memfd, false))
         return begin_records();
     native_ring_unlock();
     return false;
@@ -486,6 +498,11 @@ void native_ring_uncount_fork(void)
     native_ring->forks--;
 }
 
+void native_ring_fork_failed(void)
+{
+    __atomic_add_fetch(&native_ring->failed_forks, 1, __ATOMIC_RELEASE);
+}
+
 /* The parent may have ended at once, and its collector after it: this says nothing of the copy of the collector that listens.
  * So whether the collector is gone is read first. */
 bool native_ring_wait_for_listener(uint32_t fork)
@@ -503,10 +520,11 @@ bool native_ring_wait_for_listener(uint32_t fork)
     return false;
 }
 
-void native_ring_unrecorded(void)
+void native_ring_unrecorded(bool announced)
 {
     if (native_ring)
-        __atomic_add_fetch(&native_ring->unrecorded, 1, __ATOMIC_RELAXED);
+        __atomic_add_fetch(announced ? &native_ring->unrecorded : &native_ring->unannounced, 1,
+                           __ATOMIC_RELEASE);
 }
 
 void native_ring_started(bool begins)
