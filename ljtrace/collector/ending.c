@@ -13,10 +13,12 @@
 #include <stddef.h>
 #include <sys/wait.h>
 
-/* A wrapper such as env executes the program that the user means. */
+/* A wrapper such as env executes the program that the user means; a server may execute itself. */
 static const char s_exec[] =
     "the program has executed another one (exec), which is not recorded: the trace ends there. Record that "
-    "program itself, and give wrappers first: env VARIABLE=x ljtrace run PROGRAM";
+    "program itself, and give wrappers first: env VARIABLE=x ljtrace run PROGRAM. For a program that "
+    "executes "
+    "itself: `ljtrace attach PID` after that, or valgrind --tool=ljtrace --trace-children=yes";
 
 /* Is the status of the program known? Store it, as waitpid has it. */
 static bool has_status(const struct ending_known *k, int *status)

@@ -117,11 +117,16 @@ def test_trace_says_how_it_ended(mode: str, ending: str, how: str | None, tmp_pa
 
 
 def test_a_wrapper_that_executes_the_program(tmp_path: Path) -> None:
-    """The trace ends with the wrapper; one message says so."""
+    """The trace ends with the wrapper; one message says so. In the background nobody reads it, so steve says so as well."""
     trace = natively(tmp_path / "t.ljt", ["env", CONDUCT, "exit3"])
     assert (trace.ending(), trace.run.status) == ("exec", 3)
     assert trace.run.complaint.count("executed another one (exec), which is not recorded") == 1
-    assert "executed another" not in natively(tmp_path / "s.ljt", ["sh", "-c", "/bin/true; /bin/true; :"]).run.complaint
+    assert trace.run.complaint.count("executes itself: `ljtrace attach PID` after that, or valgrind --tool=ljtrace --tr") == 1
+    pid = json.loads(steve("info", "--json", trace.path).text)["recording"]["pid"]
+    told = run(["steve", "summary", trace.path]).complaint
+    assert told.count("what runs since then is not in this file") == told.count(f"`ljtrace attach {pid}` records it") == 1
+    shell = natively(tmp_path / "s.ljt", ["sh", "-c", "/bin/true; /bin/true; :"])
+    assert "executed another" not in shell.run.complaint + run(["steve", "summary", shell.path]).complaint
 
 
 def sizes(trace: Trace) -> Counter[tuple[str, str]]:

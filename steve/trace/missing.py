@@ -25,6 +25,7 @@ KINDS = {
 NO_ACCESSES = "the trace has no loads and stores"
 # the fact of recordings in which accesses were switched off: "none" if they were never on, else "part"
 SWITCHED = "accesses"
+REPLACED = "the program has executed another one, or itself (exec): what runs since then is not in this file"
 IN_PART = (
     "loads and stores were recorded in a part of the run only (--start-off=yes, --toggle-fn, LJTRACE_STOP or vgdb off): blocks "
     "may have more of them than are counted"
@@ -76,6 +77,11 @@ def remarks(trace: Trace) -> list[str]:
         found.append(
             f"programs that it starts are not recorded ({started:,} or more here): record each by itself, or all with "
             "valgrind --tool=ljtrace --trace-children=yes"
+        )
+    if facts.get("recorder") == "native" and trace.stats()["ending"] == "exec":
+        found.append(
+            f"{REPLACED}: if it still runs, `ljtrace attach {facts.get('pid', 'PID')}` records it from now on; valgrind "
+            "--tool=ljtrace --trace-children=yes records such programs from their start"
         )
     return [line for line in found if line]
 
