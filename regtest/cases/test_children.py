@@ -63,6 +63,20 @@ def test_a_wrapper_that_executes_the_program(tmp_path: Path) -> None:
     assert quiet.status == 0 and "unrecorded" not in quiet.complaint
 
 
+@pytest.mark.parametrize("children", ["no", "yes"])
+def test_a_program_that_executes_itself_by_a_link(children: str, tmp_path: Path) -> None:
+    """The kernel takes the link for Valgrind, which a message says; the path to which the link leads works."""
+
+    def said(path: str) -> str:
+        code = f"import os, sys; os.execv({path}, ['python3', '-c', 'print(1)'])"
+        program = os.path.realpath("/usr/bin/python3")
+        return run([*recorder(tmp_path / "t.ljt", f"--trace-children={children}"), program, "-S", "-c", code]).complaint
+
+    link = "/proc/self/exe"
+    assert said(repr(link)).count(f"{link} is Valgrind's own program here") == 1
+    assert "Valgrind's own" not in said(f"os.readlink({link!r})")
+
+
 def program_32(path: Path) -> Path:
     """A static 32-bit program that exits with status 5: header, one segment, three instructions."""
     size = ELF_32 + PROGRAM_32 + len(EXIT_5)

@@ -306,6 +306,24 @@ static void say_unrecorded(const HChar *path)
         VG_(umsg)("ljtrace: %s runs unrecorded: only --trace-children=yes records executed programs\n", path);
 }
 
+/* A program finds its own path by /proc/self/exe, since Valgrind answers readlink, but the kernel executes what it knows
+ * under that name. */
+static Bool is_valgrind(const HChar *path)
+{
+    struct vg_stat own, other;
+    return !sr_isError(VG_(stat)("/proc/self/exe", &own)) && !sr_isError(VG_(stat)(path, &other)) &&
+           own.dev == other.dev && own.ino == other.ino;
+}
+
+static void say_valgrind(const HChar *path)
+{
+    if (VG_(clo_verbosity) > 0)
+        VG_(umsg)
+    ("ljtrace: %s is Valgrind's own program here, as with its other tools. If it cannot be executed, execute "
+     "the file to which that link leads\n",
+     path);
+}
+
 void lt_exec_before(UInt number, const UWord *args)
 {
     static struct lt_exec_obstacle obstacle;
@@ -320,6 +338,8 @@ void lt_exec_before(UInt number, const UWord *args)
         VG_(umsg)("ljtrace: %s cannot be executed: Valgrind must be able to read it (chmod +r)\n", path);
     if (error)
         make_fail(error);
+    else if (is_valgrind(path))
+        say_valgrind(path);
     else if (!VG_(clo_trace_children))
         say_unrecorded(path);
     else if (!is_valgrind_there())
