@@ -140,6 +140,23 @@ static bool has_ended(const struct channel *c)
     return load(&c->ring->ended) != RING_RUNS || (is_gone(c) && (c->attached || is_closed(c->socket)));
 }
 
+bool channel_is_left(const struct channel *c)
+{
+    char path[32], *line = NULL;
+    size_t room = 0, lines = 0;
+    bool has_ring = false;
+    snprintf(path, sizeof path, "/proc/%d/maps", c->pid);
+    FILE *maps = fopen(path, "re");
+    while (maps && !has_ring && getline(&line, &room, maps) > 0) {
+        has_ring = strstr(line, "memfd:" RING_FILE_NAME);
+        lines++;
+    }
+    free(line);
+    if (maps)
+        fclose(maps);
+    return lines && !has_ring;
+}
+
 /* Is there a filled slab, or has the program ended? */
 static bool memory_has_token(const struct channel *c)
 {

@@ -33,6 +33,8 @@ struct channel {
 void channel_use_memory(struct channel *c, const struct recording *recording);
 /* Wait for a token, at most so long; 0 = only look. Returns true if there is one, or the program has ended. */
 bool channel_has_token(struct channel *c, int milliseconds);
+/* Does the process run without the ring, since it has executed another program? false: it does not, or this is not known. */
+bool channel_is_left(const struct channel *c);
 /* Receive `size` bytes and, if they are sent along, two descriptors. Returns false if the tool is gone. */
 bool channel_receive(const struct channel *c, void *to, size_t size, int fds[2]);
 /* Receive the next token. Returns false if the tool is gone. fds: as in channel_receive. */

@@ -477,6 +477,15 @@ static int do_due(struct collector *c, bool has_token)
     return 1;
 }
 
+/* Has the program executed another one, after which no records come? The file is then complete, although the process runs on.
+ * `ljtrace attach` finds this out itself. */
+static bool is_replaced(struct collector *c)
+{
+    const bool asks = c->recording.native && (c->forked || !c->recording.attached);
+    return asks && feed_ending(c->feed) == MT_ENDING_EXEC && channel_is_left(&c->channel) &&
+           !channel_has_token(&c->channel, 0);
+}
+
 /* Read tokens and feed slabs until the recording or the tool has ended. Returns false if the recording
  * failed. */
 static int collect(struct collector *c)
@@ -490,6 +499,8 @@ static int collect(struct collector *c)
         if (wait == 0 || !has_token) {
             if (!do_due(c, has_token))
                 return 0;
+            if (is_replaced(c))
+                break;
             continue;
         }
         if (!channel_token(&c->channel, &token, fds))

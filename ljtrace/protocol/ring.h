@@ -55,6 +55,7 @@ enum raw_type {
 #define RING_MARGIN_BYTES (64u << 10)
 #define RING_HEADER_BYTES 8192
 #define RING_PROBLEM_BYTES 1024
+#define RING_FILE_NAME "ljtrace-ring" /* of the shared memory, in /proc/PID/maps after "memfd:" */
 #define RING_BYTES (RING_HEADER_BYTES + (uint64_t)RING_SLABS * RING_SLAB_BYTES)
 
 /* The numbers and sizes of slabs, the best ones first. Others are used if there is not enough memory, or the limit on the size

@@ -43,7 +43,7 @@ static const struct ring_shape *choose_shape(int memfd)
 
 struct ring_header *ring_memory_new(int *memfd)
 {
-    *memfd = memfd_create("ljtrace-ring", MFD_CLOEXEC);
+    *memfd = memfd_create(RING_FILE_NAME, MFD_CLOEXEC);
     const struct ring_shape *shape = *memfd < 0 ? NULL : choose_shape(*memfd);
     struct ring_header *ring =
         !shape ? MAP_FAILED : mmap(NULL, RING_HEADER_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, *memfd, 0);

@@ -121,12 +121,30 @@ def test_a_wrapper_that_executes_the_program(tmp_path: Path) -> None:
     trace = natively(tmp_path / "t.ljt", ["env", CONDUCT, "exit3"])
     assert (trace.ending(), trace.run.status) == ("exec", 3)
     assert trace.run.complaint.count("executed another one (exec), which is not recorded") == 1
-    assert trace.run.complaint.count("executes itself: `ljtrace attach PID` after that, or valgrind --tool=ljtrace --tr") == 1
+    assert (
+        trace.run.complaint.count("executes itself: `ljtrace attach PID` after that, or valgrind --tool=ljtrace --tr")
+        == 1
+    )
     pid = json.loads(steve("info", "--json", trace.path).text)["recording"]["pid"]
     told = run(["steve", "summary", trace.path]).complaint
-    assert told.count("what runs since then is not in this file") == told.count(f"`ljtrace attach {pid}` records it") == 1
+    assert (
+        told.count("what runs since then is not in this file") == told.count(f"`ljtrace attach {pid}` records it") == 1
+    )
     shell = natively(tmp_path / "s.ljt", ["sh", "-c", "/bin/true; /bin/true; :"])
     assert "executed another" not in shell.run.complaint + run(["steve", "summary", shell.path]).complaint
+
+
+def test_the_file_is_complete_while_the_executed_program_runs(tmp_path: Path) -> None:
+    """The process goes on, so its end says nothing. The end of the program that it executes still is that of the command."""
+    path, stop = tmp_path / "t.ljt", tmp_path / "stop"
+    with started([*native(path), "env", CONDUCT, "until", stop], stderr=subprocess.PIPE) as process:
+        wait_for(
+            lambda: "what runs since then is not" in run(["steve", "summary", path]).complaint, "the file is complete"
+        )
+        assert process.poll() is None and not collectors_of(path)
+        stop.touch()
+        assert b"executed another one (exec), which is not recorded" in process.communicate()[1]
+        assert process.returncode == 0
 
 
 def sizes(trace: Trace) -> Counter[tuple[str, str]]:

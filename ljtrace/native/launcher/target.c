@@ -175,7 +175,7 @@ static struct target_object *known_object(struct target *t, const char *path)
         return &t->libc;
     if (begins_with(name, "ld-linux-x86-64.so.2") || begins_with(name, "ld-2."))
         return &t->loader;
-    if (begins_with(name, "memfd:ljtrace-ring"))
+    if (begins_with(name, "memfd:" RING_FILE_NAME))
         return &t->ring;
     return begins_with(name, "libljtrace-native.so") ? &t->library : NULL;
 }

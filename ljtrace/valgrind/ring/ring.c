@@ -232,7 +232,7 @@ static enum lt_start wait_until_ready(const HChar *silence)
 
 Int lt_make_ring_memory(void)
 {
-    Int fd = lt_memfd_create("ljtrace-ring");
+    Int fd = lt_memfd_create(RING_FILE_NAME);
     for (UInt i = 0; fd >= 0 && i < RING_SHAPES; i++)
         if (lt_ftruncate(fd, ring_shape_bytes(&ring_shapes[i])) >= 0)
             return fd;
