@@ -3,8 +3,8 @@
  * SPDX-License-Identifier: GPL-2.0-or-later
  *
  * Children of the native recorder count themselves in the ring of their parent as soon as they know. A program that goes into
- * the background ends at once after the fork, so at its end the collector waits for those that are on their way. Valgrind's tool
- * makes the recording of a child before it runs.
+ * the background ends at once after the fork, so at its end the collector waits for those that are on their way.
+ * Valgrind's tool makes the recording of a child before it runs.
  */
 #ifndef LJTRACE_COLLECTOR_CHILDREN_H
 #define LJTRACE_COLLECTOR_CHILDREN_H
