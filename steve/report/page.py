@@ -67,6 +67,12 @@ _ENDINGS = {
 }
 
 
+def as_sentence(text: str) -> str:
+    """A text that begins a sentence: with a capital letter, unless its first word is a name of code, such as malloc_trim(0)."""
+    first = text.partition(" ")[0]
+    return text if any(sign in first for sign in "(_.=") else text[:1].upper() + text[1:]
+
+
 def completeness(data: TraceData) -> str:
     """A sentence on how the trace ends and what is missing in it."""
     if data.problem is not None:
@@ -307,7 +313,7 @@ def environment() -> Any:
         ns_or_less=human_ns_or_less,
         group=lambda n: f"{n:,}",
         counted=counted,
-        sentence=lambda text: text[:1].upper() + text[1:],
+        sentence=as_sentence,
     )
     return environment
 

@@ -702,3 +702,12 @@ def test_blocks_from_before_the_attach_are_said(steve: Any, trace: Callable[...,
     assert "growth: made in the window and alive at its end, or there before the attach" in html
     trace("stack main\n" + blocks)
     assert "before the attach" not in steve("report", "-q", "-o", "-", "t.ljt").out.partition("<script")[0]
+
+
+def test_names_of_code_keep_their_letters() -> None:
+    from steve.report.page import as_sentence
+
+    assert (
+        as_sentence("malloc_trim(0) returns") == "malloc_trim(0) returns"
+        and as_sentence("free memory") == "Free memory"
+    )
