@@ -168,7 +168,8 @@ class Layout:
     def __init__(self, trace: Trace, pages: Pages, live: LiveBlocks) -> None:
         self.pages = pages
         self.objects = {m.name for m in pages.mappings if m.flags & page_runs.EXECUTE and m.name.startswith("/")}
-        self.objects |= {module.object for module in trace.modules()}
+        self.modules = list(trace.modules())
+        self.objects |= {module.object for module in self.modules}
         self.live = live
         self.lua = {heap for heap in live.used if (known := trace.heap(heap)) is not None and known.kind == "lua"}
         self.regions = sorted(pages.regions)
@@ -217,10 +218,22 @@ class Layout:
         elif mapping.flags & page_runs.EXECUTE:
             for first, last, stack in self._cut(start, end):
                 yield Part(first, last, RECORDER if stack in self.recorders else JIT)
-        elif before is not None and before.name in self.objects and mapping.flags & page_runs.WRITE and not name:
-            yield Part(start, end, RECORDER if is_recorders(before.name) else LIBRARIES, before.name)
         else:
-            yield from self._anonymous(mapping, before)
+            if before is not None and before.name in self.objects and mapping.flags & page_runs.WRITE and not name:
+                start = min(self._end_of(before, end), end)
+                if mapping.start < start:
+                    yield Part(mapping.start, start, RECORDER if is_recorders(before.name) else LIBRARIES, before.name)
+            if start < end:
+                yield from self._anonymous(start, end, mapping, before)
+
+    def _end_of(self, mapping: Mapping, unknown: int) -> int:
+        """Where the object file of a mapping ends in memory, with its data that are not in the file (.bss). Memory without a
+        file may follow directly that is not the object's. unknown: what is returned if the trace does not say it."""
+        page = self.pages.page
+        for module in reversed(self.modules):  # another one may have been there before; its name may be that of a link
+            if module.start <= mapping.start < module.start + module.size:
+                return -(-(module.start + module.size) // page) * page
+        return unknown
 
     def _with_regions(self, start: int, end: int, kind: str, name: str) -> Iterator[Part]:
         """A mapping of one kind, in parts by the calls that mapped it."""
@@ -268,11 +281,11 @@ class Layout:
     def _of_allocator(self, start: int, end: int, heaps: tuple[int, ...], stack: int) -> Part:
         return Part(start, end, LUA if set(heaps) <= self.lua else FREE, "mappings", stack, heaps)
 
-    def _anonymous(self, mapping: Mapping, before: Mapping | None) -> Iterator[Part]:
-        """Private memory without a file."""
+    def _anonymous(self, first: int, last: int, mapping: Mapping, before: Mapping | None) -> Iterator[Part]:
+        """Private memory without a file: the part of a mapping between two addresses."""
         is_guarded = before is not None and not before.flags & 7 and not before.name
         limit = self.pages.reserved or mapping.size
-        for start, end, stack in self._cut(mapping.start, mapping.start + mapping.size):
+        for start, end, stack in self._cut(first, last):
             if stack in self.recorders:
                 yield Part(start, end, RECORDER)
             elif stack in self.arenas:

@@ -18,6 +18,7 @@
  *     pages TIME REASON MARK|- THREADS RESERVED MAPPINGS REGIONS [HIGHEST]
  *     region START SIZE STACK   (of the last pages)
  *     mapping START SIZE FLAGS RSS NAME|- [PAGES:STATE...]             (of 4096 bytes; FLAGS, STATE: numbers)
+ *     module START SIZE OBJECT
  *     end NAME                  (of enum mt_ending; without it the file has no END chunk)
  *
  * A FRAME is FUNCTION or FUNCTION@FILE:LINE for C, FUNCTION@@FILE:LINE/DEFINED for Lua, [OBJECT] for code
@@ -342,7 +343,17 @@ static void add_region(char *rest)
     mt_writer_region(s_writer, s_pages, &r);
 }
 
-/* Execute a command about the pages of the process; false if it is another one. */
+static void add_module(char *rest)
+{
+    struct mt_module m = {.start = number(&rest)};
+
+    m.bias = m.start;
+    m.size = number(&rest);
+    m.object = string(rest);
+    mt_writer_module(s_writer, &m);
+}
+
+/* Execute a command about the memory of the process; false if it is another one. */
 static bool define_pages(const char *word, char *rest)
 {
     if (strcmp(word, "pages") == 0)
@@ -351,6 +362,8 @@ static bool define_pages(const char *word, char *rest)
         add_mapping(rest);
     else if (strcmp(word, "region") == 0)
         add_region(rest);
+    else if (strcmp(word, "module") == 0)
+        add_module(rest);
     else
         return false;
     return true;

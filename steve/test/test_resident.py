@@ -100,6 +100,15 @@ def test_each_page_has_an_owner(steve: Steve, trace: Maker) -> None:
     assert sum(by_kind(look).values()) == look["rss"] == pages(43)
 
 
+def test_data_of_a_library_end_where_the_library_ends(steve: Steve, trace: Maker) -> None:
+    """Memory without a file directly after a library is its own as far as the library says; the rest is another's. Here it is
+    two pages after /bin/app, of which the first is resident; the name of the module is that of a link."""
+    for size, libraries, other in ((0x2010, pages(3), pages(1)), (0x3010, pages(4), 0), (0x9000, pages(4), 0)):
+        trace(SCRIPT.replace("pages 50", f"module 0x400000 {size} /usr/bin/app\npages 50"))
+        rows = by_kind(found(steve))
+        assert (rows["libraries"], rows.get("other", 0)) == (libraries, other)
+
+
 def test_what_a_trim_returns(steve: Steve, trace: Maker) -> None:
     """Not the pages with a block, the page with the header of one, nor the first ones of a heap and of an arena."""
     trace(SCRIPT)
