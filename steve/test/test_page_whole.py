@@ -299,8 +299,8 @@ def test_nothing_covers_the_focus(page: Page, width: int, height: int) -> None: 
         page.open(f"#explore:view={view}")
         covered = page.driver.execute_script(
             """
-            const found = [], all = [...document.querySelectorAll("#explore :is(button, select, input, canvas,
-            [tabindex='0'])")]
+            const found = [], all = [...document.querySelectorAll(
+                "#explore :is(button, select, input, canvas, [tabindex='0'])")]
                 .filter(each => each.checkVisibility() && !each.disabled);
             for (const each of [...all].reverse()) {
                 scrollTo(0, each.getBoundingClientRect().top + scrollY + 300);
