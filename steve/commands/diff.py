@@ -236,6 +236,13 @@ def markdown_table(heads: list[str], rows: list[list[str]], texts: tuple[int, ..
     return "".join(f"| {' | '.join(row)} |\n" for row in cells)
 
 
+def markdown_rows(rows: Sequence[dict]) -> list[list[str]]:
+    """The cells of rows; a place has as many callers as it takes to tell it from the others, as in tables of text."""
+    shown = list(rows[:])
+    names = tables.told_apart([row["place"] for row in shown if isinstance(row["place"], tables.StackText)])
+    return [cause_cells({**row, "place": names.get(row["place"], row["place"])}) for row in shown]
+
+
 def markdown(title: str, found: list[Outcome], rows: Differences, top: int | None) -> str:
     """The comparison as Markdown: the conditions, the sites of those that failed, and the table."""
     heads = [column.head for column in COLUMNS if column.head]
@@ -247,13 +254,11 @@ def markdown(title: str, found: list[Outcome], rows: Differences, top: int | Non
     for outcome in found:
         if len(outcome.causes):
             parts.append(f"\nBecause of, for {markdown_cell(outcome.condition)}:\n\n")
-            parts.append(markdown_table(heads, [cause_cells(row) for row in outcome.causes[:CAUSES]], where))
+            parts.append(markdown_table(heads, markdown_rows(listing.cut(outcome.causes, CAUSES)), where))
     shown = listing.cut(rows, listing.TOP if top is None else top)[:]
     parts.append("\n" if found else "")
-    parts.append(
-        markdown_table(heads, [cause_cells(row) for row in shown], where) if len(rows) else "No site differs.\n"
-    )
-    if any(map(tables.has_repeated, (row["place"] for row in shown))):
+    parts.append(markdown_table(heads, markdown_rows(shown), where) if len(rows) else "No site differs.\n")
+    if any(tables.has_repeated(cells[-1]) for cells in markdown_rows(shown)):
         parts.append(f"\n{tables.LEGEND}\n")
     return "".join(parts)
 

@@ -162,6 +162,18 @@ def test_markdown(compared: Callable, tmp_path: Path) -> None:
     assert same.returncode == 0 and "No site differs." in same.out
 
 
+def test_markdown_says_how_many_causes_are_left_out(steve: Any, trace: Callable[..., Path]) -> None:
+    """With their sums; and a place has no more callers than are needed."""
+    for name, most in (("a.ljt", 3), ("b.ljt", 9)):
+        stacks = "".join(f"stack main@main.c:1 run@run.c:2 f{i}@f.c:{i + 1}\n" for i in range(9))
+        trace(stacks + "".join(f"N {4096 * (i + 1)} {100 + i} {i + 1}\n" for i in range(most)) + "end exit\n", name)
+    text = steve("diff", "-q", "a.ljt", "b.ljt", "--markdown", "--fail-if=live_at_end > +10").out
+    causes = text.partition("Because of")[2].partition("\n\n")[2].partition("\n\n")[0].splitlines()
+    assert len(causes) == 2 + 5 + 1 and "| others (1) |" in causes[-1]
+    assert sum(int(line.split(" | ")[3].replace(",", "")) for line in causes[2:]) == sum(range(103, 109))
+    assert "| f8 (f.c:9) |" in text and "main" not in text
+
+
 def test_csv_has_the_rows_only(compared: Callable) -> None:
     with_condition, without = compared("peak_live > 1", options=("--csv",)), compared(options=("--csv",))
     assert (with_condition.returncode, without.returncode) == (1, 0) and with_condition.out == without.out
