@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 FEWEST_PARTS = 9  # before the last New, which leaves at least as many operations as the Frees at the end of the run
 # a part is busy if it has this share of the News of a mean part; the others do not count if most parts are busy
 LEAST_BUSY, MOSTLY = 0.25, 2 / 3
+# of objects of a garbage collector that rise, but not as evenly as the rule has it
+UNEVEN = "of {}, what is kept rises in each part of the run, but unevenly: a longer recording tells whether it grows"
 # slope: bytes in 1,000 operations; since, until: the operations between which growth was judged
 FOUND = [("blocks", "u8"), ("size", "u8"), ("accesses", "u8"), ("slope", "f8"), ("since", "u8"), ("until", "u8")]
 BLOCKS, BYTES, ACCESSES = range(3)
@@ -106,7 +108,7 @@ def growth(rows: np.ndarray, run: Run, thresholds: Mapping[str, float]) -> Judge
         return Judgement(
             found, f"the run up to its last New ({length}) is too short, or too small a part of the whole run"
         )
-    garbage = np.zeros(len(rows), bool)
+    garbage, uneven = np.zeros(len(rows), bool), np.zeros(len(rows), bool)
     for moments in _stretches(run.news[: parts - 1], int(thresholds["parts"])):
         enough = _has_collected(run.collected[: parts - 1], moments[0], thresholds)
         one = _growth_in(rows, moments, thresholds)
@@ -115,7 +117,11 @@ def growth(rows: np.ndarray, run: Run, thresholds: Mapping[str, float]) -> Judge
         certain = enough | (rows["managed"] == 0)
         garbage |= (one["size"] > 0) & ~certain
         found = np.where((found["size"] == 0) & certain, one, found)
-    return Judgement(found, _rare_rounds(run, thresholds) if (garbage & (found["size"] == 0)).any() else "")
+        uneven |= certain & _grows_unevenly(rows, moments, thresholds)
+    if (garbage & (found["size"] == 0)).any():
+        return Judgement(found, _rare_rounds(run, thresholds))
+    count = np.count_nonzero(uneven & (found["size"] == 0))
+    return Judgement(found, UNEVEN.format(counted(int(count), "site")) if count else "")
 
 
 def _stretches(news: np.ndarray, parts: int) -> Iterator[np.ndarray]:
@@ -164,11 +170,26 @@ def _growth_in(rows: np.ndarray, at: np.ndarray, thresholds: Mapping[str, float]
     return _found(rows, mask, np.column_stack([more, grown, rows["made"][:, ACCESSES].astype("i8")]))
 
 
+def _grows_unevenly(rows: np.ndarray, at: np.ndarray, thresholds: Mapping[str, float]) -> np.ndarray:
+    """By row of the heap of a garbage collector, does the least that is alive rise from each two moments to the next, in all by
+    as much as is found, though it may rise much more in some parts than in others?"""
+    course = np.cumsum(rows["bytes"], axis=1)
+    least = _least_between(course, at)
+    grown = least[:, -1] - least[:, 0]
+    rises = (np.diff(least, axis=1) > 0).all(axis=1) & (grown >= thresholds["growth"])
+    return (rows["managed"] > 0) & rises & (4 * grown >= course[:, at[-1]])
+
+
+def _least_between(course: np.ndarray, at: np.ndarray) -> np.ndarray:
+    """By row, the least that is alive from each moment to the next."""
+    return np.minimum.reduceat(course[:, : at[-1]], at[:-1], axis=1)
+
+
 def _is_held(course: np.ndarray, at: np.ndarray, grown: np.ndarray) -> np.ndarray:
     """By row, does at least half of the growth remain when the garbage collector has run? Where a heap grows, the
     collector waits longer each time, so that garbage grows with it; but the least that is alive between two moments does not.
     course: what is alive at the beginning of each part."""
-    least = np.minimum.reduceat(course[:, : at[-1]], at[:-1], axis=1)
+    least = _least_between(course, at)
     return (np.diff(least, axis=1).min(axis=1) > 0) & (2 * (least[:, -1] - least[:, 0]) >= grown)
 
 

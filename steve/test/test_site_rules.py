@@ -150,6 +150,17 @@ def test_garbage_that_grows_with_the_heap_is_not_what_grows() -> None:
     assert site_rules.growth(rows_of(kept, managed=100), run_of(), DEFAULTS).found["size"] > 500_000
 
 
+def test_objects_that_rise_unevenly_are_not_judged() -> None:
+    """What is kept rises in each part, in one by very little, as where the collector runs seldom: it may grow or not."""
+    moments = next(site_rules._stretches(np.full(len(STEADY) - 1, 100), 5))
+    kept = np.interp(range(len(STEADY)), moments, [0, 40_000, 80_000, 80_500, 120_000, 160_000]).astype(int).tolist()
+    found, not_judged = site_rules.growth(rows_of(kept, managed=100), run_of(), DEFAULTS)
+    assert found["size"] == 0 and not_judged.startswith("of 1 site, what is kept rises in each part of the run")
+    assert site_rules.growth(rows_of(kept), run_of(), DEFAULTS) == (found, ""), "blocks of malloc are no garbage"
+    kept[moments[3]] = kept[moments[2]] - 1
+    assert site_rules.growth(rows_of(kept, managed=100), run_of(), DEFAULTS).not_judged == "", "it fell"
+
+
 def test_growth_needs_parts() -> None:
     short = run_of(before_frees=8, width=1)
     found, not_judged = site_rules.growth(rows_of(STEADY), short, DEFAULTS)
