@@ -1,6 +1,6 @@
 /* resident.c - memory of all kinds, for the case test_resident: what it prints is what should be found.
  *
- *     resident parts FILE | kept | arenas | maps | wait | older | grows | busy | ends HOW
+ *     resident parts FILE | kept | arenas | maps | reused | wait | older | grows | busy | ends HOW
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
@@ -11,6 +11,7 @@
 #include <malloc.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -225,6 +226,26 @@ static int maps(void)
     return 0;
 }
 
+/* Memory is mapped where a block was that malloc had mapped and unmapped. Other blocks are freed, too, so that all that the
+ * allocator has is free. */
+static int reused(void)
+{
+    static char *small[TABLES];
+    for (int i = 0; i < TABLES; i++)
+        small[i] = filled(PAGE);
+    char *block = filled(PICTURE);
+    char *at = (char *)((uintptr_t)block & -(uintptr_t)PAGE);
+    free(block);
+    for (int i = 0; i < TABLES; i++)
+        free(small[i]);
+    char *p = mmap(at, PICTURE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (p == MAP_FAILED)
+        return 1;
+    memset(p, 1, PICTURE);
+    puts(p == at ? "there" : "elsewhere");
+    return 0;
+}
+
 /* The heap becomes larger all the time. */
 static int grows(void)
 {
@@ -296,6 +317,8 @@ int main(int argc, char **argv)
         return arenas();
     if (strcmp(what, "maps") == 0)
         return maps();
+    if (strcmp(what, "reused") == 0)
+        return reused();
     if (strcmp(what, "grows") == 0)
         return grows();
     if (strcmp(what, "busy") == 0)

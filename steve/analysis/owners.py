@@ -6,6 +6,10 @@ a live block belongs to that, and the rest to the part. A page that is partly co
 bytes. The sum is what the kernel reports as resident: where the pages that were read differ from its sum for a mapping,
 since the process ran meanwhile, the difference is a row of its own.
 
+Memory that the program mapped is an allocator's if blocks of that allocator are or were there. Freed blocks of malloc are
+not enough: they may have been there before it was mapped, and the trace does not say when that was. Then the call that
+mapped it must be one of malloc's.
+
 Heaps of glibc's arenas are recognized by the recorder. Of older traces, and where the recorder must not read the memory of
 the process, they are known by their form: each begins at a multiple of 64 MiB, with blocks in its first pages. Stacks of
 threads are private memory without a name, directly above pages without any rights.
@@ -17,10 +21,11 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import cache, partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from steve.analysis.live_at import GRANULE, LiveBlocks
-from steve.trace import page_runs
+from steve.trace import allocators, page_runs, policy
 from steve.trace.page_runs import Ranges
 
 if TYPE_CHECKING:
@@ -151,6 +156,19 @@ def is_special(trace: Trace, stack: int, function: str) -> bool:
     return len(frames) == 1 and frames[0].function == function
 
 
+def caller_frame(trace: Trace, stack: int) -> int:
+    """The frame that called mmap or another function that maps memory, which is the innermost of this stack; -1: not known."""
+    known = trace.stack(stack)
+    caller = trace.stack(known[0]) if known and known[0] else None
+    return caller[1] if caller else -1
+
+
+def is_within_malloc(trace: Trace, stack: int) -> bool:
+    """Has malloc, or a library of an allocator, mapped memory with this stack?"""
+    frames = trace.stack_frames(stack)[1:]
+    return bool(frames) and (allocators.is_in_library(frames[0].object) or any(map(policy.is_of_c_heap, frames)))
+
+
 def mapped_before(trace: Trace) -> Ranges:
     """What was mapped at the first look of a process that the recorder was attached to; it looks at once."""
     import numpy as np
@@ -171,13 +189,38 @@ class Layout:
         self.modules = list(trace.modules())
         self.objects |= {module.object for module in self.modules}
         self.live = live
-        self.lua = {heap for heap in live.used if (known := trace.heap(heap)) is not None and known.kind == "lua"}
+        kinds = {heap: known.kind for heap in live.used if (known := trace.heap(heap)) is not None}
+        self.lua = {heap for heap, kind in kinds.items() if kind == "lua"}
+        self.of_malloc = {heap for heap in live.used if kinds.get(heap, "malloc") == "malloc"}
         self.regions = sorted(pages.regions)
         stacks = {region.stack for region in pages.regions}
         self.recorders = {stack for stack in stacks if is_special(trace, stack, FROM_RECORDER)}
         self.arenas = {stack for stack in stacks if is_special(trace, stack, FROM_ARENA)}
         self.older = mapped_before(trace)
         self.callers = {stack: (known[0] if (known := trace.stack(stack)) else 0) for stack in stacks}
+        self.frames = {stack: caller_frame(trace, stack) for stack in stacks - self.recorders - self.arenas}
+        self.within_malloc = cache(partial(is_within_malloc, trace))
+        self.filled = self._heaps_of_calls()
+
+    def _heaps_of_calls(self) -> set[tuple[int, int]]:
+        """By which calls memory was mapped in which blocks of which heaps begin now: pairs of a frame and a heap."""
+        import numpy as np
+
+        found = set()
+        starts = np.array([region.start for region in self.regions], "u8")
+        ends = starts + np.array([region.size for region in self.regions], "u8")
+        first, end_of = np.searchsorted(self.live.addr, starts), np.searchsorted(self.live.addr, ends)
+        for region, low, high in zip(self.regions, first.tolist(), end_of.tolist()):
+            if low < high and region.stack in self.frames:
+                frame = self.frames[region.stack]
+                found.update((frame, heap) for heap in np.unique(self.live.heap[low:high]).tolist())
+        return found
+
+    def _maps_for(self, stack: int, heap: int) -> bool:
+        """Was the memory with this stack mapped for the blocks of a heap that were in it? When it was mapped is not known, and
+        malloc may have unmapped other memory there before. So it must have been mapped by the allocator: by a call that
+        mapped other memory in which blocks of the heap are, or within malloc. Other allocators seldom unmap memory."""
+        return heap not in self.of_malloc or (self.frames[stack], heap) in self.filled or self.within_malloc(stack)
 
     def heaps_in(self, start: int, end: int) -> tuple[int, ...]:
         """The heaps of which blocks ever began between two addresses; a granule at an edge counts."""
@@ -272,8 +315,8 @@ class Layout:
                 yield Part(first, last, FREE, "heap", 0, (0,))
 
     def _of_region(self, start: int, end: int, stack: int) -> Part:
-        """What the program mapped itself: an allocator's, if blocks were ever in it."""
-        heaps = self.heaps_in(start, end)
+        """What the program mapped itself: an allocator's, if its blocks are or were in it."""
+        heaps = tuple(heap for heap in self.heaps_in(start, end) if self._maps_for(stack, heap))
         if not heaps:
             return Part(start, end, OWN, "", self.callers.get(stack, 0))
         return self._of_allocator(start, end, heaps, self.callers.get(stack, 0))

@@ -17,6 +17,7 @@ from steve.trace.policy import (
     ShownStacks,
     add_arguments,
     glob,
+    is_of_c_heap,
     is_of_library,
     is_own,
     known_alloc_functions,
@@ -294,6 +295,18 @@ def test_well_known_functions(name: str) -> None:
 )
 def test_other_functions(name: str) -> None:
     assert not only_allocates(host(name))
+
+
+@pytest.mark.parametrize(
+    "name", ["malloc", "je_malloc", "mi_malloc_aligned", "tc_calloc", "operator new(unsigned long)"]
+)
+def test_functions_of_the_c_heap(name: str) -> None:
+    assert is_of_c_heap(host(name))
+
+
+@pytest.mark.parametrize("name", ["", "load", "my_pool::malloc(int)", "std::pmr::memory_resource::allocate(int)"])
+def test_functions_of_other_heaps(name: str) -> None:
+    assert not is_of_c_heap(host(name))
 
 
 def test_the_file_of_functions() -> None:

@@ -109,6 +109,38 @@ def test_data_of_a_library_end_where_the_library_ends(steve: Steve, trace: Maker
         assert (rows["libraries"], rows.get("other", 0)) == (libraries, other)
 
 
+def test_mapped_memory_is_an_allocators(steve: Steve, trace: Maker) -> None:
+    """Freed blocks of malloc may have been where the program maps memory later. It is the allocator's if the call was made
+    within malloc, or has mapped other memory in which blocks of the same heap are. Other heaps keep what they map."""
+    other = OWN + pages(64)
+
+    def kind_of(call: str, *events: str) -> str:
+        block = f"N {OWN + 16} {pages(2)} 1"
+        lines = [
+            "info recorder native",
+            "stack main",
+            f"stack {call} mmap",
+            "heap 7 custom",
+            block,
+            f"F {OWN + 16}",
+            *(event.replace("BLOCK", block) for event in events),
+            "pages 50 end - 1 0 2 2",
+        ]
+        for start in (OWN, other):
+            lines.append(f"mapping {start} {pages(20)} {RW} {pages(20)} - 20:{ALONE}")
+        lines += [f"region {start} {pages(20)} 2" for start in (OWN, other)]
+        trace("\n".join([*lines, "end exit", ""]))
+        looked = found(steve, "--by", "mapping", "--top", "9")
+        return {int(row["start"], 0): row["kind"] for row in looked["rows"]}[OWN]
+
+    assert kind_of("main load") == "own"
+    assert kind_of("main load", f"N {other} 64 1") == "free"
+    assert kind_of("main load", f"N {other} 64 1 1") == "own"
+    assert kind_of("main load", "BLOCK 1", f"F {OWN + 16} 1 1") == "free"
+    assert kind_of("main load", "BLOCK") == "free, live"
+    assert kind_of("main malloc grow") == "free"
+
+
 def test_what_a_trim_returns(steve: Steve, trace: Maker) -> None:
     """Not the pages with a block, the page with the header of one, nor the first ones of a heap and of an arena."""
     trace(SCRIPT)

@@ -98,6 +98,11 @@ LUAJIT = Allocator(
 )
 
 
+def is_in_library(path: str) -> bool:
+    """Is this object file a library of an allocator that takes the place of the C library's?"""
+    return any(allocator.object_among([path]) for allocator in ALLOCATORS if allocator.name != "glibc")
+
+
 def allocator_of(trace: Trace) -> Allocator | None:
     """The allocator of the program's C heap: the one within the executable, which the native recorder has recognized by its
     functions, else by the object files. None: it is not known."""

@@ -118,6 +118,18 @@ def named_functions(recording: dict[str, str]) -> tuple[str, ...]:
     return (*observed, *(prefix + name for prefix in prefixes for name in names))
 
 
+@lru_cache(maxsize=None)
+def _names_of_c_heap() -> re.Pattern[str]:
+    return glob(
+        name for name in known_alloc_functions() if NAMES_OF_C.fullmatch(name) or name.startswith("operator new")
+    )
+
+
+def is_of_c_heap(frame: Frame) -> bool:
+    """Is it a frame of malloc, of operator new or of another function that allocates from the C heap?"""
+    return bool(_names_of_c_heap().fullmatch(frame.function))
+
+
 def only_allocates(frame: Frame, more: tuple[str, ...] = ()) -> bool:
     """Is it a frame of a function that only allocates? more: patterns of --alloc-fn."""
     pattern, name = _alloc_names(more), frame.function
