@@ -46,11 +46,13 @@ columns of the table:
   p50 to max  times of single operations; `<10 ns`: less than the step of the clock
   resident  most bytes in pages that were touched; space: its place in order of these
   at end    resident after the last operation
-  mapped    bytes obtained from the system at that moment, which is another one for each allocator; less than resident
-            if pages were left that are still in memory. `optimal` counts live bytes only and has no memory: 0 B
-  inside    percent of the resident bytes that are in blocks beyond the requested sizes (internal fragmentation)
-  headers   percent that are headers of blocks
-  outside   percent in pages between blocks: free chunks, tables, headers that the allocator does not tell
+  mapped    bytes obtained from the system when most were resident; less than resident if pages were left that are still
+            in memory. `optimal` counts live bytes only and has no memory: 0 B
+  inside    percent of the most resident bytes that are in blocks beyond the requested sizes (internal fragmentation)
+  headers   percent of them that are headers of blocks
+  outside   percent of them in pages between blocks: free chunks, tables, headers that the allocator does not tell.
+            mapped, inside, headers and outside are of the moment when most bytes are resident, which is another one
+            for each allocator: other blocks may be live then
   faults    page faults, including those of the writes to new blocks
   mem.calls  calls of mmap, munmap, mremap, madvise and brk for the heap; other system calls are not counted
 
