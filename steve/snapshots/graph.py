@@ -44,6 +44,7 @@ class Universe:
             raise SteveError(f"{trace.name}: the snapshot '{snapshot.name}' has no roots")
         self._retained: np.ndarray | None = None
         self._over: np.ndarray | None = None
+        self._order: np.ndarray | None = None
         self._via: np.ndarray | None = None
 
     @property
@@ -89,9 +90,17 @@ class Universe:
         if self._retained is None:
             from steve.snapshots._graph import dominators, retained
 
-            self._over, order = dominators(len(self.objects), *self._ends(), self.roots)
-            self._retained = retained(self.objects["size"], self._over, order)
+            self._over, self._order = dominators(len(self.objects), *self._ends(), self.roots)
+            self._retained = retained(self.objects["size"], self._over, self._order)
         return self._retained
+
+    def summed(self, values: np.ndarray) -> np.ndarray:
+        """By object, the sum of these values (i8, one for each object) of the objects that it retains; 0 if it is not
+        reachable."""
+        from steve.snapshots._graph import retained
+
+        assert self.retained is not None
+        return retained(values.view(np.uint64), self._over, self._order).view(np.int64)  # sums that wrap are right
 
     @property
     def keepers(self) -> np.ndarray:

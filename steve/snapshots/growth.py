@@ -1,9 +1,14 @@
 """Which paths grew between two snapshots: `local cache (app.lua:3) -> [string] -> tab`.
 
 Each object belongs to the group of its place: the object from which a shortest path reaches it, the kind of that link and
-its key, unless it is one of many, and its type and name. A group that has new objects, and whose objects retain more
-than before, has grown. So what a program replaces all the time, as in a cache of fixed size, is no growth. Groups
-whose paths look the same once keys that vary are left out are one row. The keys of the registry, of the loaded modules
+its key, unless it is one of many, and its type and name. An object that only one of the snapshots has is itself known by
+its place, so what a new list holds belongs together with what the list that it replaced held.
+
+A group grew by the bytes that are new, less those that are gone, of what its objects retain. If that is more than 0, and it
+has new objects, it is shown. So what a program replaces all the time, as in a cache of fixed size, is no growth, nor is what
+another object holds now. Each new object is in a group, or retained by one that is. A group may contain what another one
+retains. The growth of old objects themselves, as of a list that needs a larger array, is counted only in such a group.
+Groups whose paths look the same once keys that vary are left out are one row. The keys of the registry, of the loaded modules
 and of the globals are names of the program: they stay, however many there are, unless they are what grew.
 
 SPDX-License-Identifier: GPL-2.0-or-later
@@ -11,7 +16,7 @@ SPDX-License-Identifier: GPL-2.0-or-later
 from __future__ import annotations
 
 import re
-from typing import NamedTuple
+from itertools import groupby
 
 import numpy as np
 
@@ -29,15 +34,9 @@ MOST_STEPS = 8  # of the way to what holds an object
 MOST_GROUPS = 5000  # so many groups that grew most get paths
 
 
-class Group(NamedTuple):
-    """members: the numbers of the objects; retained: the sum of what they retain, in bytes."""
-
-    members: np.ndarray
-    retained: int
-
-
-# the address and type of the parent, as one number, the kind of the link and its name, and the type and name
+# the number of the parent's identity, the kind of the link and its name, and the type and name
 Place = tuple[int, int, str, str, str]
+FIRST_OF_PLACES = 1 << 63  # from here on, identities are numbers of places; below, they are made of address and type
 
 
 class Places:
@@ -73,18 +72,43 @@ class Places:
         modules = [n for n in inside.tolist() if universe.trace.string(int(links["name"][n])) == MODULES]
         return frozenset(found.union(int(links["to"][n]) for n in modules))
 
-    def groups(self, parents: np.ndarray) -> dict[Place, Group]:
-        """The groups of the objects whose parents have these keys."""
+    def identify(self, shared: np.ndarray, known: dict[Place, int]) -> np.ndarray:
+        """By object that is reached, a number that is the same for its counterpart in the other snapshot: of one that both
+        have, its address and type; of another one, its place, or if MOST_STEPS objects before it are not in both either,
+        that of the last of these. known: the numbers of places, which are added to."""
+        found = keys(self.universe).copy()
+        via, is_known = self.universe.via, shared.copy()
+        roots = np.flatnonzero((via == -1) & ~shared)
+        for n in roots.tolist():
+            place = (0, 0, "", self.universe.type_name(n), self.universe.name(n))
+            found[n] = known.setdefault(place, FIRST_OF_PLACES + len(known))
+        is_known[roots] = True
+        for _ in range(MOST_STEPS):
+            level = self.linked[is_known[self.parent[self.linked]] & ~is_known[self.linked]]
+            for place, members in self.by_place(level, found).items():
+                found[members] = known.setdefault(place, FIRST_OF_PLACES + len(known))
+            is_known[level] = True
+        self._from_nearest(found, is_known)
+        return found
+
+    def _from_nearest(self, found: np.ndarray, known: np.ndarray) -> None:
+        """Give each object that is reached, and is not known, what was found for the nearest one before it that is."""
+        above, left = self.parent.copy(), np.flatnonzero((self.universe.via >= 0) & ~known)
+        while len(left):  # each round doubles the way
+            is_near = known[above[left]]
+            near, left = left[is_near], left[~is_near]
+            found[near] = found[above[near]]
+            above[left] = above[above[left]]
+            known[near] = True
+
+    def by_place(self, at: np.ndarray, identity: np.ndarray) -> dict[Place, np.ndarray]:
+        """These objects by their places. identity: a number for each object of the snapshot."""
         universe = self.universe
-        wanted = np.flatnonzero(np.isin(keys(universe), parents))
-        is_wanted = np.zeros(len(universe.objects), bool)
-        is_wanted[wanted] = True
-        at = self.linked[is_wanted[self.parent[self.linked]]]
         links = universe.links[self.link[at]]
         columns = [
             column.astype(np.uint64)
             for column in (
-                keys(universe)[self.parent[at]],
+                identity[self.parent[at]],
                 links["kind"],
                 np.where(self._are_single(at, links), links["name"], 0),
                 universe.objects["type"][at],
@@ -94,13 +118,11 @@ class Places:
         order = np.lexsort(columns)
         rows = np.stack([column[order] for column in columns], axis=1)
         first = np.flatnonzero(np.concatenate([[len(rows) > 0], (rows[1:] != rows[:-1]).any(axis=1)])[: len(rows)])
-        found: dict[Place, Group] = {}
+        found: dict[Place, np.ndarray] = {}
         for begin, end in zip(first.tolist(), [*first[1:].tolist(), len(rows)]):
             parent, kind, key, number, name = rows[begin].tolist()
-            members = at[order[begin:end]]
             text = universe.trace.string(key) if kind in STRINGS else str(key)
-            place = (parent, kind, text, universe.type_names[number], universe.trace.string(name))
-            found[place] = Group(members, int(universe.retained[members].sum()))
+            found[parent, kind, text, universe.type_names[number], universe.trace.string(name)] = at[order[begin:end]]
         return found
 
     def _are_single(self, at: np.ndarray, links: np.ndarray) -> np.ndarray:
@@ -117,7 +139,7 @@ class Places:
         return self._collections[number, kind]
 
     def path(self, number: int) -> str:
-        """The path to an object, with keys of collections left out."""
+        """The path to an object: keys of collections are left out, and so are equal steps, as along a linked list."""
         universe, parts = self.universe, []
         steps = universe.path(number)
         if not steps:
@@ -128,7 +150,7 @@ class Places:
         if len(steps) == 1 or not parts[0].startswith("local "):
             parts.insert(0, _type(universe, root))
         last = universe.type_name(number)
-        parts = [part for part in parts if part]
+        parts = _folded([part for part in parts if part])
         return " -> ".join(parts + ([_type(universe, number)] if len(steps) > 1 and last != "upval" else []))
 
     def _step(self, before: int, link: int, is_last: bool) -> str:
@@ -162,13 +184,7 @@ class Places:
             found[level] = np.where(is_final[parents], found[parents], parents)
             is_final[level] = is_final[parents] | varies[level] | (step == MOST_STEPS)
             known[level] = True
-        above, left = self.parent.copy(), np.flatnonzero((via >= 0) & ~known)
-        while len(left):  # what is further away has the holder of what is before it; each round doubles the way
-            is_near = known[above[left]]
-            near, left = left[is_near], left[~is_near]
-            found[near] = found[above[near]]
-            above[left] = above[above[left]]
-            known[near] = True
+        self._from_nearest(found, known)
         return found
 
     def _varying(self) -> np.ndarray:
@@ -197,34 +213,107 @@ class Places:
         )
 
 
+def _folded(parts: list[str]) -> list[str]:
+    """The steps of a path; of more than two equal ones that follow each other, the first and `...`."""
+    runs = [list(run) for _, run in groupby(parts)]
+    return [part for run in runs for part in (run if len(run) < 3 else [run[0], "..."])]
+
+
 def _type(universe: Universe, number: int) -> str:
     """The type of an object, and its name if it has one."""
     kind, name = universe.type_name(number), universe.name(number)
     return f"{LONG.get(kind, kind)} {printable(name)}" if name else LONG.get(kind, kind)
 
 
+class Side:
+    """One of the two snapshots, compared with the other.
+
+    By object: shared: has the other one an object of its address and type, both reachable? twin: its number there.
+    same: is it the same object, as far as can be known? See compare. changed: the bytes that it retains and that the other
+    snapshot lacks. fresh: is it not the same, and is its address new, or that of an object that it retains?
+    members: the objects whose groups are of interest: those whose parent is shared, and those that no object retains which
+    the other snapshot lacks."""
+
+    def __init__(self, universe: Universe, other: Universe, known: dict[Place, int]) -> None:
+        self.universe, self.places = universe, Places(universe)
+        reached = np.flatnonzero(other.retained > 0)
+        order = reached[np.argsort(keys(other)[reached], kind="stable")]
+        at = np.searchsorted(keys(other)[order], keys(universe))
+        self.shared = np.zeros(len(universe.objects), bool)
+        self.twin = np.full(len(universe.objects), -1, np.int64)
+        inside = np.flatnonzero((at < len(order)) & (universe.retained > 0))
+        inside = inside[keys(other)[order[at[inside]]] == keys(universe)[inside]]
+        self.shared[inside] = True
+        self.twin[inside] = order[at[inside]]
+        self.identity = self.places.identify(self.shared, known)
+
+    def compare(self, other: Side, is_later: bool) -> None:
+        """Find what is the same, and what changed. An object elsewhere may be another one at the address of one that was
+        freed. It is the same if it is reached from the same object as before, or refers to the same objects.
+        is_later: objects that are the same count with what their sizes grew by."""
+        universe, at = self.universe, np.flatnonzero(self.shared)
+        twins = self.twin[at]
+        refers, referred = self._references()[at], other._references()[twins]
+        is_same = (self._above()[at] == other._above()[twins]) | (refers == referred) & (refers != 0)
+        self.same = np.zeros(len(universe.objects), bool)
+        self.same[at[is_same]] = True
+        changed = np.where(universe.retained > 0, universe.objects["size"].astype(np.int64), 0)
+        old = other.universe.objects["size"][self.twin[self.same]].astype(np.int64)
+        changed[self.same] = changed[self.same] - old if is_later else 0
+        self.changed = universe.summed(changed)
+        self.fresh = ~self.same & (universe.summed((~self.shared).astype(np.int64)) > 0)
+        keeper, linked = universe.keepers, self.places.linked
+        is_kept = (keeper >= 0) & ~self.same[keeper]
+        parents = self.places.parent[linked]
+        self.members = linked[self.same[linked] | self.shared[parents] | ~is_kept[linked]]
+
+    def _above(self) -> np.ndarray:
+        """By object, the identity of the one before it; 0: it has none."""
+        found = np.zeros(len(self.identity), np.uint64)
+        found[self.places.linked] = self.identity[self.places.parent[self.places.linked]]
+        return found
+
+    def _references(self) -> np.ndarray:
+        """By object, a sum that tells which objects it refers to, without those to which many refer; 0: there are none."""
+        links = self.universe.links
+        is_rare = np.bincount(links["to"], minlength=len(self.identity))[links["to"]] < MANY
+        mixed = keys(self.universe)[links["to"]] * np.uint64(0x9E3779B97F4A7C15) >> np.uint64(33)
+        return np.bincount(links["from"], mixed * is_rare, len(self.identity))
+
+    def groups(self, parents: np.ndarray) -> dict[Place, np.ndarray]:
+        """The members by place of those whose parents have these identities."""
+        wanted = np.isin(self.identity[self.places.parent[self.members]], parents)
+        return self.places.by_place(self.members[wanted], self.identity)
+
+
 def grown_paths(before: Universe, after: Universe) -> list[dict]:
     """A row for each path that grew, the largest growth first: more_bytes, more_objects, the bytes that its objects retain
     now, and their number, and path."""
-    fresh = ~np.isin(keys(after), keys(before)) & (after.retained > 0)
-    now, then = Places(after), Places(before)
-    news = now.linked[fresh[now.linked]]
-    parents = np.unique(keys(after)[now.parent[news[~fresh[now.parent[news]]]]])
+    known: dict[Place, int] = {}
+    then, now = Side(before, after, known), Side(after, before, known)
+    then.compare(now, False)
+    now.compare(then, True)
+    news = now.members[now.fresh[now.members]]
+    parents = np.unique(now.identity[now.places.parent[news]])
     old, rows = then.groups(parents), []
-    for place, group in now.groups(parents).items():
-        was = old.get(place)
-        more = group.retained - (was.retained if was else 0)
-        if more > 0 and fresh[group.members].any():
-            rows.append((more, len(group.members) - (len(was.members) if was else 0), group))
+    # what an object that is the same has lost counts at its place in the later snapshot
+    lost = np.where(now.same, then.changed[now.twin], 0) if len(then.changed) else np.zeros(len(now.same), np.int64)
+    for place, members in now.groups(parents).items():
+        gone = old.get(place, members[:0])
+        gone = gone[~then.same[gone]]
+        more = int(now.changed[members].sum() - lost[members].sum() - then.changed[gone].sum())
+        news = members[now.fresh[members]]
+        if more > 0 and len(news):
+            rows.append((more, int(np.count_nonzero(~now.same[members])) - len(gone), members, int(news[0])))
     rows.sort(key=lambda row: -row[0])
     found: dict[str, dict] = {}
-    for more, objects, group in rows[:MOST_GROUPS]:
-        one = int(group.members[fresh[group.members]][0])
+    for more, objects, members, one in rows[:MOST_GROUPS]:
         row = found.setdefault(
-            path := now.path(one), {"more_bytes": 0, "more_objects": 0, "bytes": 0, "objects": 0, "path": path}
+            path := now.places.path(one),
+            {"more_bytes": 0, "more_objects": 0, "bytes": 0, "objects": 0, "path": path},
         )
         row["more_bytes"] += more
         row["more_objects"] += objects
-        row["bytes"] += group.retained
-        row["objects"] += len(group.members)
+        row["bytes"] += int(after.retained[members].sum())
+        row["objects"] += len(members)
     return sorted(found.values(), key=lambda row: (-row["more_bytes"], row["path"]))

@@ -140,6 +140,86 @@ def test_paths_that_grew(steve: Any, trace: Callable) -> None:
     assert other_way["paths"] == []
 
 
+def grown(steve: Any, trace: Callable, before: list[str], after: list[str]) -> dict[str, tuple[int, int]]:
+    """(more_bytes, more_objects) by path. before, after: lines of the snapshots: `object`, `link`; links are by address, as
+    `link 0x1000 0x2000 array 1`."""
+    texts = []
+    for name, lines in (("a", before), ("b", after)):
+        objects = [line for line in lines if line.startswith("object")]
+        number = {line.split()[1].partition("@")[2]: str(i) for i, line in enumerate(objects)}
+        links = [line.split() for line in lines if line.startswith("link")]
+        shown = [" ".join(["link", number[first], number[to], *rest]) for _, first, to, *rest in links]
+        texts.append("\n".join([f"snapshot {name} 1 1000 90", *objects, *shown, "endsnapshot", "mark m", ""]))
+    path = trace("heap 0x77 lua\n" + "".join(texts) + "end exit\n")
+    rows = json.loads(steve("universe", "--json", "--diff", "a", path).out)["paths"]
+    return {row["path"]: (row["more_bytes"], row["more_objects"]) for row in rows}
+
+
+def listed(at: int, size: int, items: range, text: str) -> list[str]:
+    """A table of `size` bytes at this address, that the variable `text` of the thread holds, and links to the items."""
+    links = [f"link {at:#x} {0x10000 + 256 * i:#x} array {n}" for n, i in enumerate(items, 1)]
+    return [f"object tab@{at:#x} {size}", f"link 0x1000 {at:#x} stack {text}", *links]
+
+
+def held(items: range) -> list[str]:
+    """Items, each with an object of its own."""
+    texts = [f"object tab@{0x10000 + 256 * i:#x} 60\nobject str@{0x10080 + 256 * i:#x} 30".split("\n") for i in items]
+    links = [f"link {0x10000 + 256 * i:#x} {0x10080 + 256 * i:#x} value name" for i in items]
+    return [line for pair in texts for line in pair] + links
+
+
+MAIN = "object thread@0x1000 400 main root"
+
+
+def test_what_two_new_lists_hold_grew(steve: Any, trace: Callable) -> None:
+    """The lists replace others, and neither alone retains the items."""
+    before = [MAIN, *listed(0x2000, 100, range(10), "a(l.lua:1)"), *listed(0x3000, 100, range(10), "b(l.lua:2)")]
+    after = [MAIN, *listed(0x4000, 300, range(50), "a(l.lua:1)"), *listed(0x5000, 400, range(50), "b(l.lua:2)")]
+    assert grown(steve, trace, before + held(range(10)), after + held(range(50))) == {
+        "local b(l.lua:2) -> [number] -> table": (40 * 90, 40),
+        "local a(l.lua:1) -> table": (200, 0),
+        "local b(l.lua:2) -> table": (300, 0),
+    }
+
+
+def test_what_another_list_holds_now_is_no_growth(steve: Any, trace: Callable) -> None:
+    """Before, one list alone retained the items, by another variable."""
+    before = [MAIN, *listed(0x3000, 100, range(10), "a(l.lua:1)"), *held(range(10))]
+    after = [MAIN, *listed(0x3000, 400, range(50), "a(l.lua:1)"), *listed(0x4000, 300, range(50), "b(l.lua:2)")]
+    assert grown(steve, trace, before, after + held(range(50))) == {
+        "local b(l.lua:2) -> [number] -> table": (40 * 90, 40),
+        "local b(l.lua:2) -> table": (300, 1),
+    }
+
+
+def test_an_address_that_is_used_again_is_no_growth_elsewhere(steve: Any, trace: Callable) -> None:
+    """A table that holds ten is renewed; what is new elsewhere gets the addresses of what it held."""
+    fixed, other = "fixed(l.lua:1)", "other(l.lua:2)"
+    before = [MAIN, *listed(0x2000, 100, range(10), fixed), *listed(0x3000, 100, range(10, 20), other)]
+    after = [MAIN, *listed(0x2000, 100, range(30, 40), fixed), *listed(0x3000, 100, [*range(20), 40], other)]
+    names = [f"link {0x10000 + 256 * i:#x} {0x10080 + 256 * (i + 50):#x} value name" for i in range(10)]
+    news = [line for line in held(range(10)) if not line.startswith(("link", "object str"))] + names
+    news += [line for line in held(range(50, 60)) if line.startswith("object str")]
+    assert grown(steve, trace, before + held(range(20)), after + news + held(range(10, 20)) + held(range(30, 41))) == {
+        "local other(l.lua:2) -> [number] -> table": (11 * 90, 11),
+    }
+
+
+def test_a_linked_list_grew(steve: Any, trace: Callable) -> None:
+    """From both ends, so that no node retains another one. A path of any length is short."""
+
+    def nodes(n: int) -> list[str]:
+        at = [f"{0x10000 + 256 * i:#x}" for i in range(n)]
+        ends = [f"link 0x2000 {at[0]} value head", f"link 0x2000 {at[-1]} value tail"]
+        links = [f"link {a} {b} value next\nlink {b} {a} value prev".split("\n") for a, b in zip(at, at[1:])]
+        lines = [MAIN, "object tab@0x2000 100", "link 0x1000 0x2000 stack q(l.lua:1)", *ends]
+        return lines + [f"object tab@{address} 60" for address in at] + [line for pair in links for line in pair]
+
+    rows = grown(steve, trace, nodes(3), nodes(3000))
+    assert sum(more for more, _ in rows.values()) == 2996 * 60  # one more replaces another one, as the tail
+    assert rows["local q(l.lua:1) -> .tail -> .prev -> ... -> table"][0] > 1400 * 60 and len(rows) < 10
+
+
 MODULES = """\
 object tab@0x1000 500 registry root
 object tab@0x2000 300
