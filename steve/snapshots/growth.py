@@ -9,7 +9,7 @@ has new objects, it is shown. So what a program replaces all the time, as in a c
 another object holds now. Each new object is in a group, or retained by one that is. A group may contain what another one
 retains. The growth of old objects themselves, as of a list that needs a larger array, is counted only in such a group.
 Groups whose paths look the same once keys that vary are left out are one row. The keys of the registry, of the loaded modules
-and of the globals are names of the program: they stay, however many there are, unless they are what grew.
+and of the globals are names of the program: they stay, however many there are, unless many of a table are new.
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """
@@ -59,6 +59,7 @@ class Places:
         self._kind = universe.links["kind"] if order is None else universe.links["kind"][order]
         self._collections: dict[tuple[int, int], bool] = {}
         self._of_names = self._tables_of_names()
+        self._no_names: frozenset[int] = frozenset()
 
     def _tables_of_names(self) -> frozenset[int]:
         """The numbers of the tables whose keys are names."""
@@ -71,6 +72,24 @@ class Places:
         inside = np.flatnonzero(np.isin(links["from"], list(found)) & (links["kind"] == VALUE))
         modules = [n for n in inside.tolist() if universe.trace.string(int(links["name"][n])) == MODULES]
         return frozenset(found.union(int(links["to"][n]) for n in modules))
+
+    def compare_names(self, other: Places) -> None:
+        """Treat keys that only this one of two snapshots has as no names, if a table has many of them."""
+        twins = dict(zip(keys(other.universe)[list(other._of_names)].tolist(), other._of_names))
+        found: set[int] = set()
+        for number in self._of_names:
+            twin = twins.get(int(keys(self.universe)[number]))
+            if twin is not None:
+                known = other._values(twin)
+                news = [link for text, link in self._values(number).items() if text not in known]
+                found.update(news if len(news) >= MANY else ())
+        self._no_names = frozenset(found)
+
+    def _values(self, number: int) -> dict[str, int]:
+        """The links to the values of a table by their keys, of those that are not in its array."""
+        links = self.universe.links
+        inside = np.flatnonzero((links["from"] == number) & (links["kind"] == VALUE))
+        return {self.universe.trace.string(int(links["name"][n])): n for n in inside.tolist()}
 
     def identify(self, shared: np.ndarray, known: dict[Place, int]) -> np.ndarray:
         """By object that is reached, a number that is the same for its counterpart in the other snapshot: of one that both
@@ -128,8 +147,11 @@ class Places:
     def _are_single(self, at: np.ndarray, links: np.ndarray) -> np.ndarray:
         """Of which of these objects does the key of the link say something? links: those that lead to them."""
         pairs, which = np.unique(self.parent[at] << 8 | links["kind"], return_inverse=True)
-        single = [not self.is_collection(pair >> 8, pair & 0xFF) for pair in pairs.tolist()]
-        return np.array(single, bool)[which] | (links["kind"] == STACK)
+        of_few = [not self.is_collection(pair >> 8, pair & 0xFF) for pair in pairs.tolist()]
+        single = np.array(of_few, bool)[which] | (links["kind"] == STACK)
+        for n in np.flatnonzero(~single & np.isin(self.parent[at], list(self._of_names))).tolist():
+            single[n] = self._is_name(int(self.parent[at[n]]), int(self.link[at[n]]))
+        return single
 
     def is_collection(self, number: int, kind: int) -> bool:
         """Has an object many links of this kind?"""
@@ -145,19 +167,19 @@ class Places:
         if not steps:
             return "(not reached)"
         root = steps[0][0]
-        for n, ((before, _), (_, link)) in enumerate(zip(steps, steps[1:]), 2):
-            parts.append(self._step(before, link, n == len(steps)))
+        for (before, _), (_, link) in zip(steps, steps[1:]):
+            parts.append(self._step(before, link))
         if len(steps) == 1 or not parts[0].startswith("local "):
             parts.insert(0, _type(universe, root))
         last = universe.type_name(number)
         parts = _folded([part for part in parts if part])
         return " -> ".join(parts + ([_type(universe, number)] if len(steps) > 1 and last != "upval" else []))
 
-    def _step(self, before: int, link: int, is_last: bool) -> str:
+    def _step(self, before: int, link: int) -> str:
         """A link of the path as text; "" for one that says nothing, from an upvalue to its value."""
         universe = self.universe
         text, kind = universe.link_text(link), int(universe.links["kind"][link])
-        if kind in (VALUE, ARRAY) and (is_last or not self._is_name(before, link)) and self.is_collection(before, kind):
+        if kind in (VALUE, ARRAY) and not self._is_name(before, link) and self.is_collection(before, kind):
             return next(shown for pattern, shown in VARYING if re.match(pattern, text))
         if kind == KEY:
             return "key"
@@ -168,7 +190,8 @@ class Places:
     def _is_name(self, before: int, link: int) -> bool:
         """Is the key of a link that leaves an object a name of the program?"""
         of_string = re.match(r"\.|\[\"", self.universe.link_text(link)) is not None
-        return before in self._of_names and self.universe.links["kind"][link] == VALUE and of_string
+        is_value = self.universe.links["kind"][link] == VALUE
+        return before in self._of_names and is_value and of_string and link not in self._no_names
 
     def holders(self) -> np.ndarray:
         """By object, the number of the one that holds it: on the way from the root, the first collection whose keys
@@ -204,7 +227,7 @@ class Places:
         """The way to an object that holds others: `registry._LOADED.sessions.active`, `local cache (app.lua:3)`."""
         universe = self.universe
         steps = universe.path(number)
-        parts = [self._step(before, link, False) for (before, _), (_, link) in zip(steps, steps[1:])]
+        parts = [self._step(before, link) for (before, _), (_, link) in zip(steps, steps[1:])]
         if not parts or not parts[0].startswith("local "):
             root = steps[0][0] if steps else number
             parts.insert(0, printable(universe.name(root)) or _type(universe, root))
@@ -234,8 +257,9 @@ class Side:
     members: the objects whose groups are of interest: those whose parent is shared, and those that no object retains which
     the other snapshot lacks."""
 
-    def __init__(self, universe: Universe, other: Universe, known: dict[Place, int]) -> None:
-        self.universe, self.places = universe, Places(universe)
+    def __init__(self, places: Places, other: Universe, known: dict[Place, int]) -> None:
+        self.places, self.universe = places, places.universe
+        universe = places.universe
         reached = np.flatnonzero(other.retained > 0)
         order = reached[np.argsort(keys(other)[reached], kind="stable")]
         at = np.searchsorted(keys(other)[order], keys(universe))
@@ -290,7 +314,10 @@ def grown_paths(before: Universe, after: Universe) -> list[dict]:
     """A row for each path that grew, the largest growth first: more_bytes, more_objects, the bytes that its objects retain
     now, and their number, and path."""
     known: dict[Place, int] = {}
-    then, now = Side(before, after, known), Side(after, before, known)
+    old_places, new_places = Places(before), Places(after)
+    old_places.compare_names(new_places)
+    new_places.compare_names(old_places)
+    then, now = Side(old_places, after, known), Side(new_places, before, known)
     then.compare(now, False)
     now.compare(then, True)
     news = now.members[now.fresh[now.members]]

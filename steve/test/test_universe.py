@@ -230,7 +230,7 @@ link 0 1 value _LOADED
 
 
 def test_names_of_modules_stay(steve: Any, trace: Callable) -> None:
-    """Of a table with many modules, the one whose table grows is named; of many modules that are new, no name stands."""
+    """Of a table with many modules, the one whose table grows is named; many modules that are new have one row."""
     modules = "".join(f"object tab@{0x9000 + 256 * i} 40\n" for i in range(10))
     links = "".join(f"link 1 {4 + i} value m{i}\n" for i in range(10))
     links += "".join(f"link 0 {4 + i} value r{i}\n" for i in range(10))
@@ -243,7 +243,20 @@ def test_names_of_modules_stay(steve: Any, trace: Callable) -> None:
     found = json.loads(steve("universe", "--json", trace(text)).out)
     assert {row["path"]: row["more_bytes"] for row in found["paths"]} == {
         "table registry -> ._LOADED -> .sessions -> .active -> [string] -> table": 9 * 70,
-        "table registry -> ._LOADED -> [string] -> table": 9 * 30 + 9 * 70,  # with what the others retain
+        "table registry -> ._LOADED -> [string] -> table": 9 * 30,
+    }
+
+
+def test_names_of_globals_stay(steve: Any, trace: Callable) -> None:
+    """A global that was replaced, and a new one, are rows of their own, without what other globals retain."""
+    main = ["object tab@0x1000 500 _G root"]
+    for i in range(12):
+        main += [f"object tab@{0x100000 + 256 * i:#x} 40", f"link 0x1000 {0x100000 + 256 * i:#x} value g{i}"]
+    before = [*main, "object tab@0x2000 100", "link 0x1000 0x2000 value A"]
+    after = [*main, "object tab@0x4000 700", "link 0x1000 0x4000 value A", "object tab@0x5000 50"]
+    assert grown(steve, trace, before, [*after, "link 0x1000 0x5000 value B"]) == {
+        "table _G -> .A -> table": (600, 0),
+        "table _G -> .B -> table": (50, 1),
     }
 
 
