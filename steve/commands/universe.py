@@ -217,8 +217,40 @@ def folded(rows: list[dict]) -> list[dict]:
     return found
 
 
-def text(result: dict, name: str, most: int, plain: bool) -> str:
-    """The result as tables."""
+def times(before: Universe, after: Universe, is_same: bool) -> str:
+    """When two snapshots were taken, and the time between them. is_same: are they of one recording? Two recordings have
+    clocks of their own, and the second in which each began, if they were recorded natively."""
+    from steve.analysis.totals import time_unit
+    from steve.snapshots.graph import number_of
+    from steve.terminal.tables import printable
+
+    units = [time_unit(universe.trace) for universe in (before, after)]
+    then, now = (_duration(u.snapshot.time, unit) for u, unit in zip((before, after), units))
+    began = [number_of(universe.trace.info().get("start_unix_seconds")) for universe in (before, after)]
+    span = after.snapshot.time - before.snapshot.time
+    file = "" if is_same else f" of {printable(before.trace.name)}"
+    between = ""
+    if is_same:
+        between = f"; {_duration(abs(span), units[0])} between them"
+    elif units == ["nanoseconds"] * 2 and None not in began:
+        between = f"; about {_duration(abs(span + (began[1] - began[0]) * 10**9), units[0])} between them"
+    return (
+        f"'{printable(after.snapshot.name)}' was taken {now} after its recording began, "
+        f"'{printable(before.snapshot.name)}'{file} {then}{'' if is_same else ' after that one began'}{between}"
+    )
+
+
+def _duration(n: int, unit: str) -> str:
+    """A time of a trace with its unit."""
+    from steve.terminal.units import human_count, human_ns
+
+    if unit != "nanoseconds":
+        return f"{human_count(n)} {unit}"
+    return human_ns(n) if n < 999 * 10**9 else f"{n / 1e9:,.0f} s"
+
+
+def text(result: dict, name: str, most: int, plain: bool, taken: str = "") -> str:
+    """The result as tables. taken: when the snapshots were taken, of a difference."""
     from steve.terminal.tables import number, printable, render
     from steve.terminal.units import human_ns
 
@@ -229,7 +261,7 @@ def text(result: dict, name: str, most: int, plain: bool) -> str:
     )
     if "longest_stop_ns" in result:
         head += f"\nthe program waited {human_ns(result['longest_stop_ns'])} at most for a snapshot"
-    parts: list[Any] = [head]
+    parts: list[Any] = [f"{head}\n{taken}" if taken else head]
     if "growth" in result:
         since = result["since"]["snapshot"]
         parts.append(listing.table(f"paths that grew since '{since}'", result["paths"], PATHS))
@@ -279,11 +311,14 @@ def run(args: argparse.Namespace) -> int:
     if since is not None or args.diff_file is not None:
         before = open_universe(args, args.diff_file or args.file, since)
         result = difference(before, universe, args.top)
+        taken = times(before, universe, args.diff_file is None)
     else:
-        result = summary(universe, args.top)
+        result, taken = summary(universe, args.top), ""
     with Output(args.output or "-") as out:
         out.write(
-            json.dumps(result, indent=1) + "\n" if args.json else text(result, universe.trace.name, args.top, True)
+            json.dumps(result, indent=1) + "\n"
+            if args.json
+            else text(result, universe.trace.name, args.top, True, taken)
         )
     for advice in filter(None, (hint(universe), alone(args, universe) if args.diff_file is None else None)):
         note(NAME, advice, args.quiet)

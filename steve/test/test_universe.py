@@ -168,6 +168,35 @@ def held(items: range) -> list[str]:
     return [line for pair in texts for line in pair] + links
 
 
+@pytest.mark.parametrize(
+    ("facts", "time", "said"),
+    [
+        ("mark first", 2_500_000, "'b' was taken 2.5 M instructions after its recording began, 'a' 1 M instructions; 1.5 M"),
+        (
+            "info time_unit nanoseconds",
+            2 * 10**12,
+            "'b' was taken 2,000 s after its recording began, 'a' 1 ms; 2,000 s",
+        ),
+    ],
+)
+def test_when_the_snapshots_were_taken(steve: Any, trace: Callable, facts: str, time: int, said: str) -> None:
+    taken = "snapshot {} 1 1000 90\nobject thread@0x1000 400 main root\nendsnapshot\n"
+    later = f"mark m\ntime {time}\n{taken.format('b')}"
+    path = trace(f"{facts}\nheap 0x77 lua\ntime 1000000\n{taken.format('a')}{later}end exit\n")
+    assert said in steve("universe", "--diff", "a", path).out
+
+
+@pytest.mark.parametrize("began", [True, False])
+def test_time_between_two_recordings(steve: Any, trace: Callable, began: bool) -> None:
+    """Only if both say when they began."""
+    for name, second in (("one.ljt", 500), ("two.ljt", 560)):
+        start = f"info start_unix_seconds {second}\n" if began else ""
+        shot = "snapshot a 1 1000 90\nobject thread@0x1000 400 main root\nendsnapshot\nend exit\n"
+        trace(f"info time_unit nanoseconds\n{start}heap 0x77 lua\n{shot}", name)
+    said = steve("universe", "--diff-file", "one.ljt", "two.ljt").out
+    assert "'a' of one.ljt" in said and ("about 60 s between them" in said) == began == ("between" in said)
+
+
 MAIN = "object thread@0x1000 400 main root"
 
 
