@@ -201,7 +201,8 @@ def test_what_the_program_maps(tmp_path: Path) -> None:
 @pytest.mark.parametrize("library", ["", "libjemalloc.so.2", "libmimalloc.so.2"])
 def test_memory_mapped_where_a_block_was(library: str, tmp_path: Path) -> None:
     """What the program maps is its own, also where malloc had a block before. What the allocator mapped stays the
-    allocator's if all blocks there are freed. jemalloc keeps the memory of the block, so that the program's is elsewhere."""
+    allocator's if all blocks there are freed. jemalloc keeps the memory of the block, so that the program's is elsewhere.
+    """
     env = {"LD_PRELOAD": library} if library else {}
     if library and b"cannot be preloaded" in run(["true"], env=env).err:
         pytest.skip(f"no {library}")

@@ -171,7 +171,11 @@ def held(items: range) -> list[str]:
 @pytest.mark.parametrize(
     ("facts", "time", "said"),
     [
-        ("mark first", 2_500_000, "'b' was taken 2.5 M instructions after its recording began, 'a' 1 M instructions; 1.5 M"),
+        (
+            "mark first",
+            2_500_000,
+            "'b' was taken 2.5 M instructions after its recording began, 'a' 1 M instructions; 1.5 M",
+        ),
         (
             "info time_unit nanoseconds",
             2 * 10**12,
