@@ -65,7 +65,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def are_temporary(batch: np.ndarray, within: int | None, at_once: bool) -> np.ndarray:
     """A mask of the lives that count. within, at_once: the arguments of --within and --at-once."""
-    freed = batch["freed"] != 0
+    freed = (batch["freed"] != 0) & (batch["container"] == 0)  # a container ends at its first piece
     if at_once:
         return freed & (batch["news"] == 0)
     return freed if within is None else freed & (batch["died"] - batch["born"] <= within)

@@ -237,6 +237,20 @@ def test_exports_agree_on_the_peak(steve: Steve, trace: Any, tmp_path: Path) -> 
     assert "mem_heap_B=3500\n" in (tmp_path / "t.massif").read_text()
 
 
+def test_no_rule_judges_an_arena(steve: Steve, trace: Any) -> None:
+    """It ends at its first piece, and its pieces have the accesses: it is neither short-lived nor never accessed. The other
+    block of its site, of 500 bytes, is freed by the program."""
+    path = trace(ARENA.replace("end exit", f"S {PLACE + 4096} 8\nL {PLACE + 4096} 8\nL {PLACE} 8\nend exit"))
+    found = json.loads(steve("findings", path, "--json", "--by", "line").out)
+    sums = {(row["finding"], site["site"]): site["bytes"] for row in found for site in row["sites"]}
+    assert {rule: size for (rule, site), size in sums.items() if site == "outer"} == {
+        "never_touched": 500,
+        "short_lived": 500,
+    }
+    rows = json.loads(steve("temporaries", path, "--json", "--by", "line").out)
+    assert {row["site"]: row["bytes"] for row in rows} == {"outer": 500}
+
+
 def test_the_events_of_the_binding(trace: Any) -> None:
     """And those of the Python package for other programs."""
     path = trace(ARENA)

@@ -53,15 +53,15 @@ static inline double life_variance(const struct life *life, uint64_t x)
     return mt_scaled_variance(life_scaled(life, x), x);
 }
 
-/* Was the block never read, or never written, as far as it is known? */
+/* Was the block never read, or never written, as far as it is known? Of a container, its pieces have the accesses. */
 static inline bool life_is_unread(const struct life *life)
 {
-    return !life->inherited && !(life->loads | life->modifies);
+    return !life->inherited && !life->container && !(life->loads | life->modifies);
 }
 
 static inline bool life_is_unwritten(const struct life *life)
 {
-    return !life->inherited && !(life->stores | life->modifies);
+    return !life->inherited && !life->container && !(life->stores | life->modifies);
 }
 
 #endif

@@ -28,7 +28,7 @@ bool ended_lives_add(struct ended_lives *e, const struct life *lives, const uint
         const struct life *life = &lives[i];
         struct ended_lives_row *row;
 
-        if ((keep && !keep[i]) || !life->freed || life->inherited)
+        if ((keep && !keep[i]) || !life->freed || life->inherited || life->container)
             continue;
         row = reach(e, groups_key_of(e->key, life));
         if (!row)

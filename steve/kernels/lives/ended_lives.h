@@ -16,7 +16,7 @@ struct ended_lives {
 
 void ended_lives_init(struct ended_lives *e, enum groups_key key);
 void ended_lives_free(struct ended_lives *e);
-/* Add the lives among n that ended and were not inherited. keep: a byte for each life, NULL = all. False when out of
+/* Add the lives among n that ended and were not inherited, without containers. keep: a byte for each life, NULL = all. False when out of
  * memory. */
 bool ended_lives_add(struct ended_lives *e, const struct life *lives, const uint8_t *keep, size_t n);
 /* As groups_merge() and groups_settle(). */

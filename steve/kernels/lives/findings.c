@@ -51,8 +51,9 @@ unsigned findings_of(const struct findings_limits *limits, const struct life *li
          brief = life->freed && life->died - life->born <= limits->short_life,
          chain = life->resizes >= limits->chain;
 
-    if (life->inherited)
-        return 0; /* it may have been used before the trace began */
+    /* it may have been used before the trace began; its pieces are blocks of their own, with the accesses */
+    if (life->inherited || life->container)
+        return 0;
     return (touched ? of_touched(limits, life) : 1u << FINDINGS_NEVER_TOUCHED) |
            (unsigned)brief << FINDINGS_SHORT_LIVED | (unsigned)chain << FINDINGS_RESIZE_CHAIN |
            (unsigned)!life->freed << FINDINGS_NEVER_FREED;

@@ -121,12 +121,13 @@ static void add_sums(struct site_rules_sums *to, uint64_t blocks, uint64_t bytes
 
 static bool is_brief(const struct site_rules_limits *limits, const struct life *life)
 {
-    return life->freed && (life->news == 0 || life->died - life->born <= limits->short_life);
+    return life->freed && !life->container &&
+           (life->news == 0 || life->died - life->born <= limits->short_life);
 }
 
 static bool has_spare(const struct site_rules_limits *limits, const struct life *life)
 {
-    return life->extent > 0 && life->size >= limits->min_size &&
+    return life->extent > 0 && !life->container && life->size >= limits->min_size &&
            (double)life->extent < (double)life->size * limits->capacity;
 }
 
