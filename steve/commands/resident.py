@@ -94,7 +94,7 @@ marks, and at the end. `--pages=1s` looks each second, too. There is no look at 
 a signal. This command shows one of these looks. The rows of --by kind add up to what the kernel reports as resident
 (RSS).
 
-  live       bytes of live blocks that are resident, as `steve sites --at peak` has them
+  live       bytes of live blocks that are resident, as `steve sites` has them
   free       bytes of the C allocator's pages in no live block: whole pages, which can be returned to the system, and
              the rest of pages with live blocks, which --by site divides among the sites of these blocks (`pinned`)
   lua        the same of LuaJIT's allocator

@@ -20,12 +20,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from conftest import make_trace
 from steve.allocstats.compare import compare as measured
 from steve.allocstats.medians import Median, median, places, rounds_needed
 from steve.allocstats.replay import Replay
 from steve.commands.compare import _as_json
 from steve.plots.frontier import Point, draw_plane, log_ticks
 from steve.plots.style import drawing
+from steve.tune.program import recorded_program
 
 STAND_IN = """#!/usr/bin/python3 -SE
 import os, sys, zlib
@@ -330,6 +332,18 @@ def test_three_repetitions_do_not_contradict_each_other(tmp_path: Path) -> None:
             assert entry["usable"] is None or entry["usable"][0] >= entry["used"][0]
             assert 0 <= entry["p50_ns"][0] <= entry["p99_ns"][0] <= entry["p999_ns"][0] <= entry["max_ns"][0]
             assert entry["minor_faults"][0] > 10
+
+
+def test_blocks_that_no_library_allocates(tmp_path: Path) -> None:
+    """Those of pools and Lua states are replayed, too, which is said."""
+    plain = "stack main\nN 4096 64 1\nend exit\n"
+    pools = "heap 1 custom\nheap 2 lua\nstack main\nN 4096 64 1 1\nN 8192 64 1 2\nend exit\n"
+    for script, others in ((plain, ()), (pools, ("Lua states", "pools of the program"))):
+        found = recorded_program(str(make_trace(tmp_path / "t.ljt", script)), {})
+        assert found.others == others and bool(found.remark_on_others()) == bool(others)
+    assert found.remark_on_others().startswith(
+        "operations on Lua states and pools of the program are replayed as calls of malloc"
+    )
 
 
 def _usable(*names: str) -> None:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 C_LIBRARY = "glibc"
 LIBC = "libc.so.6"
+OTHER_HEAPS = {"lua": "Lua states", "custom": "pools of the program", "mmap": "mappings of the program"}  # by kind
 LONG_ENOUGH = 0.5  # part of the program's time that a replay takes at least, to see what is returned after some time
 
 
@@ -28,7 +29,7 @@ LONG_ENOUGH = 0.5  # part of the program's time that a replay takes at least, to
 class Program:
     """allocator: a name as that of a driver; "" if it is not known. object: path of the library or executable that contains
     its malloc. is_within: is that the executable? names: under which the program was started, without folders. seconds:
-    how long it ran; 0 if that is not known."""
+    how long it ran; 0 if that is not known. others: of other_heaps()."""
 
     allocator: str = ""
     object: str = ""
@@ -36,6 +37,7 @@ class Program:
     names: frozenset[str] = frozenset()
     seconds: float = 0.0
     cpu_seconds: float = 0.0
+    others: tuple[str, ...] = ()
 
     def environment(self, options: OptionSet) -> dict[str, str] | None:
         """The variables that start the program with these options. None if no variables do: its executable contains
@@ -70,6 +72,15 @@ class Program:
         )
         return f"{', '.join(f'{cost / seconds / 1e7:.1f}%' for cost in costs)} of {whole}"
 
+    def remark_on_others(self) -> str:
+        """A sentence on blocks of other allocators, for who replays all of them, without a full stop; "" if there are none."""
+        if not self.others:
+            return ""
+        return (
+            f"operations on {' and '.join(self.others)} are replayed as calls of malloc, too, though no library in LD_PRELOAD "
+            "replaces their allocators; without them: steve ops --where 'heap = \"malloc\"'"
+        )
+
     def described(self, reference: str) -> str:
         """A sentence about its allocator, without a full stop. reference: with what others are compared."""
         if not self.allocator:
@@ -82,6 +93,13 @@ class Program:
         elif self.allocator != C_LIBRARY:
             text += f" ({self.object})"
         return text + ("" if reference in ("", self.allocator) else f"; the reference is {reference}")
+
+
+def other_heaps(trace: Trace) -> list[str]:
+    """What the trace has blocks of whose allocator no library in LD_PRELOAD replaces, in the plural."""
+    heaps = (trace.heap(number) for number in range(trace.counts()["heaps"]))
+    kinds = {heap.kind for heap in heaps if heap is not None}
+    return [text for kind, text in OTHER_HEAPS.items() if kind in kinds]
 
 
 def program_of(trace: Trace, libraries: Mapping[str, str]) -> Program:
@@ -119,7 +137,8 @@ def recorded_program(path: str, libraries: Mapping[str, str]) -> Program:
         trace.skim()
     except TraceError:  # what is wrong with it is said by whoever translates it
         return Program()
-    return replace(program_of(trace, libraries), cpu_seconds=cpu_seconds_of(path, trace))
+    own, others = program_of(trace, libraries), tuple(other_heaps(trace))
+    return replace(own, cpu_seconds=cpu_seconds_of(path, trace), others=others)
 
 
 def cpu_seconds_of(path: str, trace: Trace) -> float:
