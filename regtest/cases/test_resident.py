@@ -132,7 +132,8 @@ def test_arenas_of_threads(tmp_path: Path) -> None:
     assert kinds["free"] > 0.9 * (
         found["rss"] - sum(kinds.get(k, 0) for k in ("recorder", "libraries", "stacks", "live"))
     )
-    assert found["threads"] == 17 and kinds["live"] < MB and kinds["other"] < 2 * MB
+    # what the recorder keeps of the stack of each thread, about 50 KiB, is the recorder's
+    assert found["threads"] == 17 and kinds["live"] < MB and kinds["other"] < 128 * 1024
     (free,) = (row for row in found["rows"] if row["kind"] == "free")
     assert "arenas of threads" in free["detail"]
 

@@ -93,11 +93,19 @@ LASTING_TABLE(struct place, s_places, PLACES);
 static __thread __attribute__((tls_model("initial-exec"))) struct last_stack *t_stacks;
 static __thread __attribute__((tls_model("initial-exec"))) bool t_has_none;
 
+/* Says that memory is the recorder's (inside/ring.c). Programs that only unwind have no such function. */
+__attribute__((weak)) void native_own(const void *at, size_t size);
+
 static struct last_stack *map_stacks(void)
 {
-    const long result = kernel_call(SYS_mmap, 0, LAST_KINDS * sizeof(struct last_stack) + NATIVE_UNWIND_SPARE,
-                                    PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    return result < 0 && result > -4096 ? NULL : (struct last_stack *)result;
+    const size_t size = LAST_KINDS * sizeof(struct last_stack) + NATIVE_UNWIND_SPARE;
+    const long result =
+        kernel_call(SYS_mmap, 0, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (result < 0 && result > -4096)
+        return NULL;
+    if (native_own)
+        native_own((const void *)result, size);
+    return (struct last_stack *)result;
 }
 
 /* Find a place for this thread. */
