@@ -126,9 +126,11 @@ def test_a_wrapper_that_executes_the_program(tmp_path: Path) -> None:
         == 1
     )
     pid = json.loads(steve("info", "--json", trace.path).text)["recording"]["pid"]
-    told = run(["steve", "summary", trace.path]).complaint
+    summary = run(["steve", "summary", trace.path]).complaint
     assert (
-        told.count("what runs since then is not in this file") == told.count(f"`ljtrace attach {pid}` records it") == 1
+        summary.count("what runs since then is not in this file")
+        == summary.count(f"`ljtrace attach {pid}` records it")
+        == 1
     )
     shell = natively(tmp_path / "s.ljt", ["sh", "-c", "/bin/true; /bin/true; :"])
     assert "executed another" not in shell.run.complaint + run(["steve", "summary", shell.path]).complaint

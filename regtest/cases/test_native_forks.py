@@ -50,9 +50,9 @@ def test_a_child_that_is_killed_before_it_is_recorded(tmp_path: Path) -> None:
     trace = in_background(tmp_path / "t.ljt", "killed")
     said = "1 forked child is not recorded"
     assert trace.run.status == 3 and [p.name for p in tmp_path.iterdir()] == ["t.ljt"]
-    told = run(["steve", "summary", trace.path]).complaint
-    assert said in trace.run.complaint and said in told
-    assert "file of its own" not in trace.run.complaint + told
+    summary = run(["steve", "summary", trace.path]).complaint
+    assert said in trace.run.complaint and said in summary
+    assert "file of its own" not in trace.run.complaint + summary
     assert facts_of(trace.path)["unrecorded_children"] == "1" and "forked_children" not in facts_of(trace.path)
 
 

@@ -73,7 +73,7 @@ class Program:
         return f"{', '.join(f'{cost / seconds / 1e7:.1f}%' for cost in costs)} of {whole}"
 
     def remark_on_others(self) -> str:
-        """A sentence on blocks of other allocators, for who replays all of them, without a full stop; "" if there are none."""
+        """A sentence for commands that replay the blocks of other allocators, too, without a full stop; "" if there are none."""
         if not self.others:
             return ""
         return (

@@ -60,7 +60,7 @@ static void before_fork(void)
     errno = s_announced ? 0 : error;
 }
 
-/* The handler is not told whether the fork has failed, but it has left errno then. libc restores that afterwards. */
+/* No argument says whether the fork has failed, but errno does: it was 0 before. libc sets it again afterwards. */
 static void in_parent(void)
 {
     const int error = s_announced ? s_error : errno;
