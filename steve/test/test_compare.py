@@ -16,6 +16,7 @@ import stat
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -355,7 +356,7 @@ def _usable(*names: str) -> None:
 
 def test_memory_that_is_returned_after_some_time(tmp_path: Path) -> None:
     """jemalloc keeps free pages for up to ten seconds: a replay at full speed has all of them at the end. When it returns them
-    depends on when it is called, so that on a busy machine some may be left."""
+    depends on when it is called, which a busy machine delays; so it may try again."""
     _usable("jemalloc")
     count = 20000
     made = [f"{n} N {65536 + 4096 * n} 2000" for n in range(count)]
@@ -363,11 +364,17 @@ def test_memory_that_is_returned_after_some_time(tmp_path: Path) -> None:
     later = [f"{n} {code} {65536} 64" for n in range(count, 5 * count) for code in "NF"]
     (tmp_path / "app-ops").write_text("\n".join([*made, *freed, *later]) + "\n")
     command = ["steve-replay", "-a", "jemalloc", "--measure", "app-ops", "--heap=256M"]
-    fast, slow = (
-        json.loads(subprocess.run([*command, *more], cwd=tmp_path, capture_output=True, check=True).stdout)
-        for more in ((), ("--pace=12000",))
-    )
-    assert fast["end_resident"] > 2000 * count and 0 < slow["end_resident"] < 0.9 * fast["end_resident"]
+
+    def replayed(*more: str) -> dict[str, Any]:
+        done = subprocess.run([*command, *more], cwd=tmp_path, capture_output=True, check=True)
+        found: dict[str, Any] = json.loads(done.stdout)
+        return found
+
+    fast, slow = replayed(), replayed("--pace=12000")
+    for _ in range(2):
+        if slow["end_resident"] >= 0.6 * fast["end_resident"]:
+            slow = replayed("--pace=12000")
+    assert fast["end_resident"] > 2000 * count and 0 < slow["end_resident"] < 0.6 * fast["end_resident"]
     assert slow["wall_ns"] < 10e9, "only the replay that measures space takes that long"
     assert fast["resident"] >= fast["end_resident"] and slow["resident"] >= 2000 * count
 
