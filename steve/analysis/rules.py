@@ -169,6 +169,8 @@ PINNED_PAGES = Rule(
 )
 # in the order in which findings are shown
 ALL = (LEAKED, KEPT, PINNED_PAGES, *SITE_RULES, CHURN, *RULES)
+# said of growth in a trace that has_snapshots()
+UNIVERSE_SHOWS = "`steve universe` shows what grew between the snapshots of this trace, and what holds it"
 # shares in percent; lifetimes in operations, sizes in bytes
 DEFAULTS = {
     "early": 10,
@@ -193,6 +195,16 @@ DEFAULTS = {
     "pinned": 8,
     "least_pinned": 64 << 10,
 }
+
+
+def has_snapshots(info: Mapping[str, str]) -> bool:
+    """Were snapshots of Lua states taken each time their heaps had grown? info: of steve.trace._memtrace.Trace."""
+    return info.get("universe") == "growing"
+
+
+def help_of(rule: Rule, snapshots: bool) -> str:
+    """What usually helps. snapshots: of has_snapshots()."""
+    return f"{rule.help}; {UNIVERSE_SHOWS}" if snapshots and rule.key == "growth" else rule.help
 
 
 def limits(thresholds: Mapping[str, float]) -> Dict[str, float]:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from steve.analysis.rules import PEAKS_HELD, PEAKS_REQUESTED
+from steve.analysis.rules import PEAKS_HELD, PEAKS_REQUESTED, UNIVERSE_SHOWS
 from steve.trace.rollups import Sums
 from steve.terminal.units import counted
 
@@ -46,6 +46,7 @@ class Run(NamedTuple):
     news: np.ndarray
     blocks: int
     bytes: int  # of all blocks that are judged
+    snapshots: bool = False  # has the trace some of Lua states that grew?
 
 
 class Judgement(NamedTuple):
@@ -55,21 +56,21 @@ class Judgement(NamedTuple):
     not_judged: str
 
 
-def run_of(sums: SiteSums, totals: Mapping[str, int]) -> Run:
-    """totals: of steve.kernels._lives.Lives."""
+def run_of(sums: SiteSums, totals: Mapping[str, int], snapshots: bool) -> Run:
+    """totals: of steve.kernels._lives.Lives; snapshots: has the trace some of Lua states that grew?"""
     made = sums.made()["made"].sum(axis=0, dtype="u8")
     known = (totals[name] for name in ("allocated", "peak_bytes"))
     parts = sums.parts()
     of_parts = sums.width(), parts["collected"], parts["news"]
-    return Run(sums.last_new() + 1, *known, *of_parts, int(made[BLOCKS]), int(made[BYTES]))
+    return Run(sums.last_new() + 1, *known, *of_parts, int(made[BLOCKS]), int(made[BYTES]), snapshots)
 
 
 def judged(
-    sums: SiteSums, rollup: Rollup, totals: Mapping[str, int], thresholds: Mapping[str, float]
+    sums: SiteSums, rollup: Rollup, totals: Mapping[str, int], thresholds: Mapping[str, float], snapshots: bool
 ) -> dict[str, tuple[Sums, str]]:
     """What each rule of JUDGES finds, by its key: by row of a list, and what it could not judge. All rows together would take
-    much memory. totals: of steve.kernels._lives.Lives."""
-    keys, run = sums.keys(totals["operations"]), run_of(sums, totals)
+    much memory. totals, snapshots: of run_of()."""
+    keys, run = sums.keys(totals["operations"]), run_of(sums, totals, snapshots)
     parts: dict[str, list[Sums]] = {key: [NONE] for key in JUDGES}
     not_judged = dict.fromkeys(JUDGES, "")
     for some in rollup.merged_in_parts(keys, sums.rows):
@@ -121,7 +122,8 @@ def growth(rows: np.ndarray, run: Run, thresholds: Mapping[str, float]) -> Judge
     if (garbage & (found["size"] == 0)).any():
         return Judgement(found, _rare_rounds(run, thresholds))
     count = np.count_nonzero(uneven & (found["size"] == 0))
-    return Judgement(found, UNEVEN.format(counted(int(count), "site")) if count else "")
+    text = UNEVEN.format(counted(int(count), "site")) if count else ""
+    return Judgement(found, f"{text}; {UNIVERSE_SHOWS}" if count and run.snapshots else text)
 
 
 def _stretches(news: np.ndarray, parts: int) -> Iterator[np.ndarray]:
@@ -141,8 +143,12 @@ def _rare_rounds(run: Run, thresholds: Mapping[str, float]) -> str:
     """Why growth of a garbage collector's objects is not judged."""
     return (
         f"objects of the garbage collector, which freed some in {np.count_nonzero(run.collected):,} parts of the run; "
-        f"{thresholds['parts']} are needed, or two with a pause between; snapshots tell garbage from what is kept: with "
-        "--universe=growing in the recording, `steve universe` shows what grew"
+        f"{thresholds['parts']} are needed, or two with a pause between; snapshots tell garbage from what is kept: "
+        + (
+            UNIVERSE_SHOWS
+            if run.snapshots
+            else "with --universe=growing in the recording, `steve universe` shows what grew"
+        )
     )
 
 

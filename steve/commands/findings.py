@@ -30,7 +30,10 @@ from steve.analysis.rules import (
     PINNED_PAGES,
     RULES,
     SITE_RULES,
+    UNIVERSE_SHOWS,
     Rule,
+    has_snapshots,
+    help_of,
     limits,
     site_limits,
 )
@@ -280,7 +283,8 @@ class Found:
             made = site_rules.made(self._sums[0], rollup)
             return rollup, site_rules.pinned_pages(rollup.merged(self._pins), made, self._thresholds), ""
         if self._judged is None:
-            found = site_rules.judged(self._sums[0], rollup, self._totals, self._thresholds)
+            snapshots = has_snapshots(self._chosen.trace.info())
+            found = site_rules.judged(self._sums[0], rollup, self._totals, self._thresholds, snapshots)
             self._judged = rollup, found
         rows, found = self._judged
         return rows, *found[rule.key]
@@ -326,6 +330,7 @@ class OfAll:
         self._free = looks.KeptFree(0, 0, 0, 0, 0)  # where it is much
         self._calls: dict[str, None] = {}  # that return it
         self._not_looked: dict[str, None] = {}
+        self._has_snapshots = False
 
     def add(self, chosen: blocks.Blocks) -> None:
         """Add a file."""
@@ -344,6 +349,7 @@ class OfAll:
         if wants_free(self.args):
             self._add_free(*looks.kept_free(chosen))
             self._calls[looks.free_call(chosen.trace)] = None
+        self._has_snapshots |= has_snapshots(chosen.trace.info())
         if chosen.errors:
             self._add_errors(errors_of(chosen, found.errors, self.args), chosen.trace)
 
@@ -359,6 +365,7 @@ class OfAll:
         self._not_looked.update(other._not_looked)
         self._add_free(other._free, "")
         self._calls.update(other._calls)
+        self._has_snapshots |= other._has_snapshots
         for text, names in other.left_out.items():
             self.left_out.setdefault(text, []).extend(names)
         self.errors = program_errors.joined(self.errors, other.errors)
@@ -422,7 +429,7 @@ class OfAll:
             "finding": rule.key,
             "title": rule.title,
             "rule": rule.text(thresholds_of(self.args)),
-            "help": rule.help,
+            "help": help_of(rule, self._has_snapshots and UNIVERSE_SHOWS not in "".join(self._not_judged[rule])),
             "not_judged": in_short(list(self._not_judged[rule])),
             "blocks": int(sums["blocks"].sum()),
             "bytes": size,

@@ -9,7 +9,7 @@ import numpy as np
 from steve.system.samples import Sample
 from steve.terminal.units import human_bytes
 from steve.report.collect import FOUND_VARIANCES, MOST_FOUND, Site, TraceData, greatest
-from steve.analysis.rules import ALL, DEFAULTS, Rule
+from steve.analysis.rules import ALL, DEFAULTS, Rule, has_snapshots, help_of
 
 SHARE, LEAST = 0.001, 1024
 
@@ -52,7 +52,7 @@ def _finding(data: TraceData, rule: Rule, least: int) -> Finding:
         rule.key,
         rule.title,
         rule.text(DEFAULTS),
-        rule.help,
+        help_of(rule, has_snapshots(data.info)),
         int(rows["blocks"].sum()),
         total,
         int(rows["accesses"].sum()) if data.accesses else None,

@@ -10,7 +10,7 @@ from hypothesis import given
 
 from reference_lives import Block, Lives, Run, granule
 from steve.analysis import site_rules
-from steve.analysis.rules import DEFAULTS, site_limits
+from steve.analysis.rules import DEFAULTS, UNIVERSE_SHOWS, site_limits
 from steve.kernels._site_sums import ENDED, SITE_SUMS, SiteSums
 from steve.kernels import _lives
 from steve.trace._memtrace import Trace
@@ -132,6 +132,9 @@ def test_growth_of_objects_needs_rounds_of_the_collector() -> None:
         "between; snapshots tell garbage from what is kept: with --universe=growing in the recording, `steve universe` shows "
         "what grew"
     )
+    assert site_rules.growth(rows, run_of(collected=once, snapshots=True), DEFAULTS).not_judged.endswith(
+        "what is kept: `steve universe` shows what grew between the snapshots of this trace, and what holds it"
+    )
     assert site_rules.growth(rows_of(STEADY), run_of(collected=once), DEFAULTS).not_judged == ""
     level = rows_of([140_000] * 16, managed=100)
     assert site_rules.growth(level, run_of(collected=once), DEFAULTS).not_judged == "", "it does not grow"
@@ -156,6 +159,8 @@ def test_objects_that_rise_unevenly_are_not_judged() -> None:
     kept = np.interp(range(len(STEADY)), moments, [0, 40_000, 80_000, 80_500, 120_000, 160_000]).astype(int).tolist()
     found, not_judged = site_rules.growth(rows_of(kept, managed=100), run_of(), DEFAULTS)
     assert found["size"] == 0 and not_judged.startswith("of 1 site, what is kept rises in each part of the run")
+    with_snapshots = site_rules.growth(rows_of(kept, managed=100), run_of(snapshots=True), DEFAULTS).not_judged
+    assert with_snapshots == f"{not_judged}; {UNIVERSE_SHOWS}"
     assert site_rules.growth(rows_of(kept), run_of(), DEFAULTS) == (found, ""), "blocks of malloc are no garbage"
     kept[moments[3]] = kept[moments[2]] - 1
     assert site_rules.growth(rows_of(kept, managed=100), run_of(), DEFAULTS).not_judged == "", "it fell"
