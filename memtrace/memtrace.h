@@ -231,7 +231,9 @@ struct mt_event {
             /* NEW, FREE, RESIZE: 1 = another allocator divides the block into blocks of its own at some time of the
              * trace. Its bytes never count as live: see mt_has_containers. Else 0 */
             uint8_t container : 1;
-            uint8_t : 2;
+            uint8_t : 1; /* beyond */
+            /* The same events of a container: 1 = its own allocator had not freed it when the trace ended. Else 0 */
+            uint8_t kept : 1;
         };
     };
     uint32_t heap; /* heap id */

@@ -136,7 +136,7 @@ int mt_read_range(struct mt_reader *r, uint32_t first, uint32_t end);
 struct mt_live_block {
     uint64_t handle, addr, size;
     uint32_t heap, slot;
-    bool container; /* as in struct mt_event */
+    bool container, kept; /* as in struct mt_event */
 };
 /* Read up to the first event of the range, so that mt_live_block returns the blocks that are live there. Call it
  * right after mt_read_range. Damage is reported by the next call of mt_next. */
@@ -157,7 +157,7 @@ bool mt_live_block(const struct mt_reader *r, uint32_t slot, struct mt_live_bloc
 bool mt_survivors(struct mt_reader *r, uint64_t **ordinals, size_t *n);
 
 /* Does the reader know the containers of the trace, from its CONTAINERS chunks? Then events and live blocks have
- * `container`, which is 0 for all blocks if it does not: the file has no such list (it has no containers, it was cut off,
+ * `container` and `kept`, which are 0 for all blocks if it does not: the file has no such list (it has no containers, it was cut off,
  * or its recorder is older), the list is damaged, or the file is not seekable or is followed. The current position does
  * not change. */
 bool mt_has_containers(struct mt_reader *r);

@@ -49,6 +49,9 @@ uint64_t mt_writer_orphans(const struct mt_writer *w);
 /* Of the bytes that were live when most were: those of blocks that became containers after that. The peak of their pieces is
  * lower. */
 uint64_t mt_writer_peak_reserve(const struct mt_writer *w);
+/* The containers that their own allocators have not freed yet: *bytes gets their size; returns their number. Not those
+ * that a forked child inherited, nor those that a sample leaves out. */
+uint64_t mt_writer_kept_containers(const struct mt_writer *w, uint64_t *bytes);
 
 /* A new writer for the trace of a forked child of w's process. It has all definitions of w under the same ids. Its
  * trace begins, at w's time and in w's thread, with a New for each block that is live in w (`implied`, with the stack

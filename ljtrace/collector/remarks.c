@@ -54,8 +54,20 @@ static void say_parts(const struct collector *c)
         remarks_send(c, text);
 }
 
-/* Write which events are missing, how many frees and resizes were of blocks whose News are not in the trace, and how much of
- * the peak are blocks that were divided into pieces after it. */
+/* Write how much of the peak are blocks that other allocators divided into pieces after it, and how many of such blocks were
+ * not freed. */
+static void say_divided(const struct collector *c)
+{
+    uint64_t bytes, kept = mt_writer_kept_containers(c->writer, &bytes);
+    if (mt_writer_peak_reserve(c->writer))
+        remarks_number(c, "peak_reserve", mt_writer_peak_reserve(c->writer));
+    if (kept) {
+        remarks_number(c, "divided_blocks", kept);
+        remarks_number(c, "divided_bytes", bytes);
+    }
+}
+
+/* Write which events are missing, and how many frees and resizes were of blocks whose News are not in the trace. */
 static void say_missing_events(const struct collector *c)
 {
     feed_lost(c->feed, c->ring->lost);
@@ -63,8 +75,6 @@ static void say_missing_events(const struct collector *c)
         remarks_number(c, "older_frees", mt_writer_older(c->writer));
     if (mt_writer_orphans(c->writer))
         remarks_number(c, "orphan_frees", mt_writer_orphans(c->writer));
-    if (mt_writer_peak_reserve(c->writer))
-        remarks_number(c, "peak_reserve", mt_writer_peak_reserve(c->writer));
 }
 
 /* Write how many forked children are not recorded, and report it. */
@@ -149,6 +159,7 @@ void remarks_write(struct collector *c)
 {
     say_missing_lines(c);
     say_missing_events(c);
+    say_divided(c);
     if (children_recorded(c))
         remarks_number(c, "forked_children", children_recorded(c));
     say_unrecorded(c);

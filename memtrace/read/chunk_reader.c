@@ -118,7 +118,9 @@ static void dump_containers(struct mt_reader *r, uint64_t before)
     struct id_list *s = &r->binary.container_list;
     for (uint64_t i = before; i < s->count; i++) {
         line_start(&r->hook.buffer, "container", NO_ID);
-        line_number(&r->hook.buffer, "handle", s->list[i]);
+        line_number(&r->hook.buffer, "handle", s->list[i] >> 1);
+        if (s->list[i] & 1)
+            line_number(&r->hook.buffer, "kept", 1);
         r->hook.line(r->hook.ctx, r->hook.buffer.text);
     }
 }
@@ -129,7 +131,7 @@ static bool read_containers(struct mt_reader *r, uint32_t size)
     struct id_list *s = &r->binary.container_list;
     const uint64_t before = s->count;
     s->keeps = r->hook.line != NULL;
-    if (!id_list_read(s, r->binary.raw, size, r->binary.dec.handles))
+    if (!id_list_read(s, r->binary.raw, size, 2 * r->binary.dec.handles))
         return false;
     if (r->hook.line)
         dump_containers(r, before);

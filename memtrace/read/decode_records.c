@@ -67,6 +67,7 @@ static void set_life(struct decoder *d, struct mt_event *ev, const struct live_b
 {
     set_block(ev, b, slot);
     ev->container = b->container;
+    ev->kept = b->kept;
     if (mt_is_sample(&d->defs->sample))
         ev->weight = mt_sample_weight(&d->defs->sample, b->handle, b->size);
 }
@@ -91,8 +92,9 @@ static enum rare_result apply_new(struct decoder *d, const struct rec_new *r, st
     if (!decoder_reserve_slot(d, r->slot))
         return fail(d, "out of memory for live blocks");
     struct live_block *b = &d->blocks[r->slot];
-    *b = (struct live_block){r->addr, r->size, d->handles, (uint32_t)r->heap,
-                             decoder_is_container(d, d->handles)};
+    *b = (struct live_block){
+        .base = r->addr, .size = r->size, .handle = d->handles, .heap = (uint32_t)r->heap};
+    decoder_note_container(d, b);
     d->handles++;
     set_event(d, ev, MT_NEW, (uint32_t)r->stack);
     set_life(d, ev, b, r->slot);
@@ -149,6 +151,7 @@ static enum rare_result apply_resize(struct decoder *d, const struct rec_resize 
     b->size = r->size;
     set_block(ev, b, r->slot);
     ev->container = b->container;
+    ev->kept = b->kept;
     remember(d, r->slot);
     return RARE_EVENT;
 }
@@ -381,8 +384,10 @@ static const char *enter(struct decoder *d, const struct rec_block *r)
     if (d->blocks[r->slot].heap != NO_HEAP || r->handle >= d->handles || !span_fits(r->addr, r->size) ||
         r->heap >= d->defs->heaps.count)
         return "a live block is invalid";
-    d->blocks[r->slot] = (struct live_block){r->addr, r->size, r->handle, (uint32_t)r->heap,
-                                             decoder_is_container(d, r->handle)};
+    struct live_block *b = &d->blocks[r->slot];
+    *b =
+        (struct live_block){.base = r->addr, .size = r->size, .handle = r->handle, .heap = (uint32_t)r->heap};
+    decoder_note_container(d, b);
     d->live++;
     return NULL;
 }

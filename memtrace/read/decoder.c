@@ -214,17 +214,18 @@ bool decoder_start(struct decoder *d, const struct chunk_header *h, const uint8_
     return start_accesses(d);
 }
 
-bool decoder_is_container(const struct decoder *d, uint64_t handle)
+void decoder_note_container(const struct decoder *d, struct live_block *b)
 {
     size_t from = 0, to = d->n_containers;
     while (from < to) {
         const size_t middle = from + (to - from) / 2;
-        if (d->containers[middle] < handle)
+        if (d->containers[middle] >> 1 < b->handle)
             from = middle + 1;
         else
             to = middle;
     }
-    return from < d->n_containers && d->containers[from] == handle;
+    b->container = from < d->n_containers && d->containers[from] >> 1 == b->handle;
+    b->kept = b->container && d->containers[from] & 1;
 }
 
 void decoder_forget(struct decoder *d)
@@ -437,7 +438,8 @@ size_t decoder_rare_event(struct decoder *d, struct mt_event *ev)
         return 0;
     }
     d->left--;
-    return !ev->freed || d->want_freed;
+    const bool is_access = ev->kind > MT_RESIZE; /* others have `kept` in the place of `freed` */
+    return !is_access || !ev->freed || d->want_freed;
 }
 
 /* Add the events just made to the batch as a step. */

@@ -17,7 +17,7 @@
 struct live_block {
     uint64_t base, size, handle;
     uint32_t heap;
-    bool container; /* as in struct mt_event */
+    bool container, kept; /* as in struct mt_event */
 };
 #define NO_HEAP UINT32_MAX
 
@@ -31,7 +31,7 @@ struct decoder {
     uint32_t block_count, block_capacity;
     uint64_t live;              /* number of live blocks */
     uint64_t handles;           /* of all blocks so far: the next one has this handle */
-    const uint64_t *containers; /* their handles in ascending order, if the reader knows them */
+    const uint64_t *containers; /* twice their handles, + 1 if kept, ascending; NULL if unknown */
     size_t n_containers;
     uint64_t unmatched_frees;   /* bad frees of no block */
     uint64_t mismatched_frees;  /* those of blocks that other functions made */
@@ -87,8 +87,8 @@ static inline bool decoder_has_far_blocks(const struct decoder *d)
     return d->block_count > DECODER_NEAR;
 }
 
-/* Is the block with this handle in the list of containers? */
-bool decoder_is_container(const struct decoder *d, uint64_t handle);
+/* Set `container` and `kept` of a block as the list of containers has them. */
+void decoder_note_container(const struct decoder *d, struct live_block *b);
 
 /* Make room for a slot; false when out of memory. */
 bool decoder_reserve_slot(struct decoder *d, uint64_t slot);

@@ -216,6 +216,6 @@ bool mt_live_block(const struct mt_reader *r, uint32_t slot, struct mt_live_bloc
     const struct live_block *b = slot < mt_count_slots(r) ? &r->binary.dec.blocks[slot] : NULL;
     if (!b || b->heap == NO_HEAP)
         return false;
-    *out = (struct mt_live_block){b->handle, b->base, b->size, b->heap, slot, b->container};
+    *out = (struct mt_live_block){b->handle, b->base, b->size, b->heap, slot, b->container, b->kept};
     return true;
 }

@@ -347,6 +347,7 @@ static unsigned events_of_containers(const struct reading *got)
         if (e->kind > MT_RESIZE || !e->container)
             continue;
         assert_true(is_container(e->handle));
+        assert_int_equal(e->kept, e->handle == 5);
         n++;
     }
     return n;
@@ -381,6 +382,7 @@ static void test_list_and_parts(void **state)
         for (uint32_t slot = 0; slot < mt_count_slots(r); slot++)
             if (mt_live_block(r, slot, &b)) {
                 assert_int_equal(b.container, is_container(b.handle));
+                assert_int_equal(b.kept, b.handle == 5);
                 containers += b.container;
             }
     }
@@ -440,6 +442,9 @@ static void test_list_of_a_forked_child(void **state)
     child.w = mt_writer_fork(m.w, child.fd, NULL, NULL);
     assert_non_null(child.w);
     block(&child, POOL, 0x9100, 0x40);
+    uint64_t kept;
+    assert_int_equal(mt_writer_kept_containers(child.w, &kept), 1); /* without the inherited one */
+    assert_int_equal(kept, 0x1000);
     struct reading got = end(&child), parents = end(&m);
     for (size_t i = 0; i < got.count; i++)
         assert_int_equal(got.events[i].container, got.events[i].addr == 0x9000);
@@ -447,6 +452,43 @@ static void test_list_of_a_forked_child(void **state)
         assert_int_equal(parents.events[i].container, parents.events[i].addr == 0x1000);
     reading_free(&got);
     reading_free(&parents);
+}
+
+/* Containers that their own allocators free, by their address, with their heap, or by allocating there, and one that is
+ * cut in two and not freed. */
+static void test_kept(void **state)
+{
+    (void)state;
+    struct made m = begin(NULL);
+    uint64_t bytes;
+    for (uint64_t addr = 0x10000; addr <= 0x40000; addr += 0x10000) {
+        block(&m, MALLOC, addr, 0x2000);
+        block(&m, POOL, addr + 0x100, 0x40);
+    }
+    block(&m, MMAP, 0x50000, 0x3000);
+    block(&m, POOL, 0x50000, 0x40);
+    assert_int_equal(mt_writer_kept_containers(m.w, &bytes), 5);
+    assert_int_equal(bytes, 4 * 0x2000 + 0x3000);
+    mt_writer_block_free(m.w, 0x10000, MALLOC, 0);
+    mt_writer_block_resize(m.w, 0x20000, 0x20000, 0x1000, MALLOC, MT_HOW_REALLOC, 0);
+    block(&m, MALLOC, 0x30000, 0x100); /* its free was missed */
+    mt_writer_unmap(m.w, 0x51000, 0x1000, MMAP, 0);
+    assert_int_equal(mt_writer_kept_containers(m.w, &bytes), 3);
+    assert_int_equal(bytes, 0x2000 + 0x2000); /* at 0x40000, and the two parts of the mapping */
+    struct reading got = end(&m);
+    unsigned n = 0;
+    for (size_t i = 0; i < got.count; i++) {
+        const struct mt_event *e = &got.events[i];
+        if (e->kind != MT_NEW || e->handle % 2)
+            continue;
+        if (e->addr >= 0x10000 && e->size >= 0x2000) {
+            assert_true(e->container);
+            assert_int_equal(e->kept, e->addr >= 0x40000);
+            n++;
+        }
+    }
+    assert_int_equal(n, 5);
+    reading_free(&got);
 }
 
 /* -- limits -- */
@@ -518,6 +560,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_superblock),
         cmocka_unit_test(test_heap_goes_with_its_containers),
+        cmocka_unit_test(test_kept),
         cmocka_unit_test(test_unmap),
         cmocka_unit_test(test_what_is_no_piece),
         cmocka_unit_test(test_random),

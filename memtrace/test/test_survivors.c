@@ -302,20 +302,22 @@ static void test_crafted(void **state)
     }
 }
 
-/* Lists of containers, of a trace whose one block has the handle 0. */
+/* Lists of containers, of a trace whose one block has the handle 0: in a list 0, or 1 if its allocator has not freed it. */
 static void test_crafted_containers(void **state)
 {
     static const struct {
         struct piece pieces[3];
         bool more, known;
         const char *text; /* NULL: reading finds no error */
+        bool kept;
     } cases[] = {
-        {{{"\0\0", 2}}, false, true, NULL},
+        {{{"\0\0", 2}}, false, true, NULL, false},
+        {{{"\0\1", 2}}, false, true, NULL, true},
         {{{"\0", 1}}, false, false, NULL}, /* an empty list is as good as none */
         {{{"\1\0", 2}, {"\0", 1}}, false, true, NULL},
         {{{"\1", 1}, {"\0\0", 2}}, false, true, NULL},
-        {{{"\0\1", 2}}, false, false, "list of containers"},  /* no such block */
-        {{{"\0\0\0", 3}}, false, true, "list of containers"}, /* nor this one */
+        {{{"\0\2", 2}}, false, false, "list of containers"},  /* no such block */
+        {{{"\0\0\1", 3}}, false, true, "list of containers"}, /* nor this one */
         {{{"\2\0", 2}}, false, false, "list of containers"},
         {{{"\0\x80", 2}}, false, false, "list of containers"},
         {{{"\0\0", 2}, {"\0", 1}}, false, false, "list of containers"}, /* one more than was said */
@@ -328,6 +330,7 @@ static void test_crafted_containers(void **state)
         struct reading got = read_bytes(file.data, file.size, 0);
         if (got.result != (cases[i].text ? MT_ERROR : MT_END) || got.events[0].container != cases[i].known)
             fail_msg("case %zu: %d, %s, known %d", i, got.result, got.err.text, got.events[0].container);
+        assert_int_equal(got.events[0].kept, cases[i].kept);
         if (cases[i].text && !strstr(got.err.text, cases[i].text))
             fail_msg("case %zu: %s", i, got.err.text);
         reading_free(&got);

@@ -603,6 +603,54 @@ static uint64_t list_bytes(uint64_t n)
     return 12 * n + 1024 * (1 + n / ID_LIST_MOST);
 }
 
+/* Is the slot of a map of containers one that the trace has events of? */
+static bool is_recorded(const struct blockmap *m, uint32_t slot)
+{
+    return m->blocks[slot].heap != DEAD_HEAP && m->blocks[slot].handle != MT_NO_HANDLE;
+}
+
+uint64_t mt_writer_kept_containers(const struct mt_writer *w, uint64_t *bytes)
+{
+    uint64_t n = 0;
+    *bytes = 0;
+    for (uint32_t heap = 0; heap < w->containers.heaps; heap++) {
+        const struct blockmap *m = w->containers.of_heap[heap];
+        for (uint32_t slot = 0; m && slot < m->used; slot++)
+            if (is_recorded(m, slot)) {
+                n++;
+                *bytes += m->blocks[slot].size;
+            }
+    }
+    return n;
+}
+
+/* Where a handle is in the list of all containers. */
+static uint64_t *listed(const struct mt_writer *w, uint64_t handle)
+{
+    size_t from = 0, to = w->container_count;
+    while (from < to) {
+        const size_t middle = from + (to - from) / 2;
+        if (w->container_list[middle] >> 1 < handle)
+            from = middle + 1;
+        else
+            to = middle;
+    }
+    return &w->container_list[from];
+}
+
+/* Make the sorted list of handles one of twice the handles, + 1 for those whose allocator has not freed them. */
+static void note_kept(struct mt_writer *w)
+{
+    for (size_t i = 0; i < w->container_count; i++)
+        w->container_list[i] <<= 1;
+    for (uint32_t heap = 0; heap < w->containers.heaps; heap++) {
+        const struct blockmap *m = w->containers.of_heap[heap];
+        for (uint32_t slot = 0; m && slot < m->used; slot++)
+            if (is_recorded(m, slot))
+                *listed(w, m->blocks[slot].handle) |= 1;
+    }
+}
+
 /* A file that has reached its limit has no list, because it has not the events of all of these blocks. */
 void writer_container_list(struct mt_writer *w)
 {
@@ -610,6 +658,7 @@ void writer_container_list(struct mt_writer *w)
     if (n == 0 || w->cut_off || writer_failed(w) || list_bytes(n) > chunk_writer_room(&w->out))
         return;
     id_list_sort(w->container_list, w->container_count);
+    note_kept(w);
     writer_list(w, CHUNK_CONTAINERS, w->container_list, w->container_count);
 }
 

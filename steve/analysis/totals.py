@@ -125,6 +125,16 @@ def peak_reserve(trace: "Trace") -> int:
     return int(found) if found.isdecimal() and not known else 0
 
 
+def divided(trace: "Trace") -> dict:
+    """Blocks that other allocators divided into blocks of their own, and that were not freed when the trace ended: their number
+    and bytes; {} if there are none, or in a sample, which does not count all of them."""
+    facts = trace.info()
+    blocks, size = (facts.get(f"divided_{name}", "") for name in ("blocks", "bytes"))
+    if trace.sample or not (blocks.isdecimal() and size.isdecimal()):
+        return {}
+    return {"divided": {"blocks": int(blocks), "bytes": int(size)}}
+
+
 def reserve_remark(trace: "Trace") -> str:
     """The same for a heading; "" if there are none."""
     from steve.terminal.tables import size
@@ -227,6 +237,7 @@ def _totals(trace: "Trace", summary: "Summary", whole: bool) -> dict:
         **unseen.facts(trace, stats["handles"]),
         **runtimes.facts(trace, totals["peak_bytes"] if whole else None),
         **({"peak_reserve": peak_reserve(trace)} if peak_reserve(trace) else {}),
+        **(divided(trace) if whole else {}),
         **resident(trace, stats),
         **trace.sample.facts(
             {

@@ -17,6 +17,7 @@ from steve.terminal import listing
 from steve.analysis.folds import Sums, Together
 from steve.terminal.listing import Column
 from steve.trace import policy, rollups
+from steve.analysis.divided import BLOCKS as DIVIDED_BLOCKS, BYTES as DIVIDED, Divided
 from steve.analysis.lost import Reached, is_leak, searched
 from steve.analysis.reachable import AT_EXIT, RETURNED, Survivors, sums_of
 from steve.trace.stacks import SITE
@@ -71,6 +72,12 @@ COLUMNS = (
         "are reachable; null without a snapshot",
     ),
     Column(
+        "divided",
+        "divided",
+        "bytes of the site's blocks that another allocator, such as a pool, divides into blocks of its own, and that were not "
+        "freed; not in `bytes`, since the blocks inside count; null with --to, and if the trace is not complete",
+    ),
+    Column(
         "runtime",
         "runtime",
         "bytes of blocks that the C or C++ library made for itself, such as buffers of "
@@ -116,15 +123,15 @@ def is_live(batch: np.ndarray) -> np.ndarray:
 
 class Leaks(Together):
     """The fold that collects, for the selected blocks: sums of those alive at the end and of all; the lives of those
-    alive at the end; and how those can be reached.
+    alive at the end; how those can be reached; and the blocks that other allocators divide.
 
     rule: a function from a batch of lives to the mask of those that count as alive at the end. key: what sums are
     by."""
 
     def __init__(self, rule: Callable[[np.ndarray], np.ndarray], key: str) -> None:
         self.sums, self.survivors = Sums((key, rule), key), Survivors(key)
-        self.reached = Reached(rule, key)
-        super().__init__(self.sums, self.survivors, self.reached)
+        self.reached, self.divided = Reached(rule, key), Divided(key)
+        super().__init__(self.sums, self.survivors, self.reached, self.divided)
 
 
 def folded(chosen: blocks.Blocks, rule: Callable[[np.ndarray], np.ndarray]) -> tuple[Leaks, Mapping[str, int]]:
@@ -140,6 +147,8 @@ class Reachability(NamedTuple):
     """Bytes of Lua objects: the columns reachable, unreachable and later."""
     c: rollups.Sums | None
     """Bytes of C blocks by their reachability."""
+    divided: rollups.Sums | None
+    """Blocks that other allocators divide, and their bytes: the columns of steve.analysis.divided."""
     snapshots: list[str]
     """The names of the snapshots that tell it for Lua."""
 
@@ -166,6 +175,11 @@ def of_c(chosen: blocks.Blocks, reached: Reached) -> rollups.Sums | None:
     return rollups.Sums(*reached.by_row(chosen.trace))
 
 
+def divided_is_known(chosen: blocks.Blocks) -> bool:
+    """Does the trace tell which of the blocks that other allocators divide were not freed?"""
+    return chosen.args.end is None and chosen.trace.problem is None and not chosen.is_from_pipe()
+
+
 CLOSED = (
     "Lua freed all its objects when its state was closed, so none is listed. `require 'ljtrace'.snapshot('end')` in "
     "the script and --to end, or under Valgrind --universe=at-exit and --to 'at exit', list what was alive before; "
@@ -183,12 +197,15 @@ def reachability(chosen: blocks.Blocks, found: Leaks, rollup: rollups.Rollup) ->
     """How the blocks can be reached."""
     lua, c = of_lua(chosen, found.survivors), of_c(chosen, found.reached)
     sums, snapshots = lua or (None, [])
-    return Reachability(sums and rollup.merged(sums), c and rollup.merged(c), snapshots)
+    divided = rollup.merged(found.divided.sums()) if divided_is_known(chosen) else None
+    return Reachability(sums and rollup.merged(sums), c and rollup.merged(c), divided, snapshots)
 
 
 def totals_of(live: rollups.Sums, reach: Reachability) -> Counter[str]:
     """The sums over all rows, without those that are not known. live: sums of the blocks alive at the end."""
     found = Counter({name: int(live.rows[f"live_{name}"].sum()) for name in ("blocks", "bytes")})
+    if reach.divided is not None:
+        found.update({key: int(reach.divided.rows[key].sum()) for key in (DIVIDED_BLOCKS, DIVIDED)})
     if reach.c is not None and len(reach.c.numbers):
         found.update({key: int(reach.c.rows[key].sum()) for key in OF_C})
     if reach.lua is not None:
@@ -240,6 +257,9 @@ UNCOLLECTED = (
 )
 
 
+OF_DIVIDED = "; besides, {} of {} that other allocators, such as pools, divide were not freed: the blocks inside are what is listed"
+
+
 def heading(totals: Mapping[str, int], state: str, snapshots: Sequence[str]) -> str:
     """The heading of the table. totals: of totals_of(); state: of state_of(); snapshots: the names of those that tell what Lua
     can reach."""
@@ -252,6 +272,8 @@ def heading(totals: Mapping[str, int], state: str, snapshots: Sequence[str]) -> 
         )
         title += f"; {later:,} made after it, of which it says nothing" if later else ""
         title += "; a part can be a block of another row" if totals["exceeding"] else ""
+    if totals[DIVIDED_BLOCKS]:
+        title += OF_DIVIDED.format(counted(totals[DIVIDED_BLOCKS], "block"), counted(totals[DIVIDED], "byte"))
     return title + (UNCOLLECTED.format(counted(totals["unknown"], "byte")) if totals["unknown"] else "")
 
 
@@ -273,7 +295,13 @@ def joined(live: rollups.Sums, made: rollups.Sums, reach: Reachability) -> rollu
         )
     if reach.c is not None:
         columns.update({key: (reach.c, key) for key in OF_C})
-    return rollups.joined(live.numbers, columns)
+    numbers = live.numbers
+    if reach.divided is not None:
+        import numpy as np
+
+        columns[DIVIDED] = reach.divided, DIVIDED
+        numbers = np.union1d(numbers, reach.divided.numbers)
+    return rollups.joined(numbers, columns)
 
 
 def exceeding(rows: rollups.Sums) -> int:
@@ -293,7 +321,7 @@ def row_of(found: dict, total: int, sample: Sample) -> dict:
         "share": blocks.share(found["bytes"], total),
         "made": found["made"],
         "mean_age": blocks.mean(found["lifetimes"], found["lives"]),
-        **{key: found.get(key) for key in (*LOST, "unreachable", "later", "runtime")},
+        **{key: found.get(key) for key in (*LOST, "unreachable", "later", DIVIDED, "runtime")},
         "reachable": sum(reachable) if reachable else None,
         **sample.standard_errors(found, ESTIMATES),
     }
@@ -301,7 +329,7 @@ def row_of(found: dict, total: int, sample: Sample) -> dict:
 
 def shown(columns: Sequence[Column], totals: Mapping[str, int]) -> tuple[Column, ...]:
     """The columns. Those without information are hidden in the table. totals: of totals_of()."""
-    hidden = {key for key in (*LOST, "runtime") if not totals.get(key)}
+    hidden = {key for key in (*LOST, DIVIDED, "runtime") if not totals.get(key)}
     if not totals.get("lua_rows"):
         hidden |= {"unreachable", "later"}
         if "lost" not in totals:

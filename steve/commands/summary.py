@@ -79,6 +79,12 @@ KEYS = (
         "if there are none, and if the list of these blocks was read ahead, because then they do not count",
     ),
     (
+        "divided",
+        "blocks that other allocators, such as pools, divided into blocks of their own, and that were not freed: blocks, bytes. "
+        "They are not among the live ones, since the blocks inside count; absent if there are none, between marks, of selected "
+        "blocks, and of a sample",
+    ),
+    (
         "resident",
         "the most bytes that were resident (RSS), with the recorder's, also between looks; absent if it was recorded "
         "without --pages, and between two marks. `steve resident` says whose they are",
@@ -313,13 +319,14 @@ def other_rows(figures: dict) -> list:
     from steve.analysis.totals import dropped_text, program_end_text
 
     reserve = figures.get("peak_reserve", 0)
-    existing = figures.get("existing", {})
+    existing, divided = figures.get("existing", {}), figures.get("divided", {})
     return [
         ("unmatched frees", number(figures["unmatched"]["free"])),
         ("unmatched accesses", recorded(figures["unmatched"]["access"])),
         *([("mismatched frees", number(figures["mismatched_frees"]))] if figures["mismatched_frees"] else []),
         *([("frees of older blocks", number(figures["older_frees"]))] if figures["older_frees"] else []),
         *([("blocks from before", number(existing["blocks"]), size(existing["bytes"]))] if existing else []),
+        *([("blocks divided, not freed", number(divided["blocks"]), size(divided["bytes"]))] if divided else []),
         *([("others from before", f"not known: {existing['problem']}")] if existing.get("problem") else []),
         (figures["time_unit"], number(figures["instructions"])),
         ("seconds", f"{figures['seconds']:.3f}"),

@@ -232,6 +232,7 @@ class Blocks:
             "state": np.where(lives["freed"] != 0, len(self._words["state"]) - 1, lives["reach"]),
             "requested": lives["bytes"],
             "site": sites,
+            "container": lives["container"] + lives["kept"],
             "reads": lives["loads"] + lives["modifies"],
             "writes": lives["stores"] + lives["modifies"],
         }

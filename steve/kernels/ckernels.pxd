@@ -31,7 +31,7 @@ cdef extern from "steve/kernels/base/life.h" nogil:
         double weight
         uint32_t stack, heap, last_stack
         uint16_t thread, free_thread
-        uint8_t how, freed, shared, type, inherited, reach, container
+        uint8_t how, freed, shared, type, inherited, reach, container, kept
     uint64_t life_scaled(const life *l, uint64_t x)
     double life_variance(const life *l, uint64_t x)
 

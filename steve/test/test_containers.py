@@ -225,6 +225,43 @@ def test_the_peak_of_an_arena(steve: Steve, trace: Any) -> None:
     assert "divided" not in steve("sites", path).out
 
 
+def test_what_the_allocator_of_a_divided_block_did_not_free(steve: Steve, trace: Any) -> None:
+    """A pool that is never freed: the pieces count as live; the block of malloc is a sum of its own, at its site."""
+    kept = f"N {5 * PLACE} 4000 1 0\nN {5 * PLACE} 100 2 1\n"
+    freed = f"N {6 * PLACE} 8000 1 0\nN {6 * PLACE} 100 2 1\nF {6 * PLACE} 1 0\n"
+    path = trace(
+        f"info divided_blocks 2\ninfo divided_bytes 64000\n{ARENA.replace('end exit', kept + freed + 'end exit')}"
+    )
+    for more in ((), ("-j", "2")):
+        rows = {row["site"]: row for row in json.loads(steve("leaks", path, "--json", *more).out)}
+        assert {site: (row["bytes"], row["divided"]) for site, row in rows.items()} == {
+            "pool < main": (3100, 0),
+            "outer < main": (0, 64000),
+        }
+    text = steve("leaks", path).out
+    assert "besides, 2 blocks of 64,000 bytes that other allocators, such as pools, divide were not freed" in text
+    before = json.loads(steve("leaks", path, "--to", "filled", "--json").out)
+    assert [row["divided"] for row in before] == [None], "what was freed afterwards is not known"
+    assert figures(steve, path)["divided"] == {"blocks": 2, "bytes": 64000}
+    assert "blocks divided, not freed" in steve("summary", path).out
+    assert "divided" not in figures(steve, path, "--where", "size > 10")
+    with memtrace.open(str(path)) as reading:
+        known = [(event.size, event.container, event.kept) for event in reading if event.kind == "new"]
+    assert known[:2] == [(60000, True, True), (500, False, False)] and (8000, True, False) in known
+
+
+def test_pools_of_one_name_are_a_row(steve: Steve, trace: Any) -> None:
+    path = trace(
+        "heap 1 custom\nheap 2 custom\nheap 3 custom\ninfo heap_name.1 request\ninfo heap_name.2 request\n"
+        "N 4096 10 0 1\nN 8192 20 0 2\nN 12288 40 0 3\nF 8192 0 2\nend exit\n"
+    )
+    rows = {row["site"]: row for row in json.loads(steve("sites", path, "--by", "pool", "--json").out)}
+    assert {name: (row["blocks"], row["bytes"], row["live_bytes_at_end"]) for name, row in rows.items()} == {
+        "request": (2, 30, 10),
+        "custom pool 0x3": (1, 40, 40),
+    }
+
+
 def test_exports_agree_on_the_peak(steve: Steve, trace: Any, tmp_path: Path) -> None:
     path = trace(ARENA)
     for form in ("perfetto", "sqlite", "massif"):

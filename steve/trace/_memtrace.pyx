@@ -42,7 +42,7 @@ VM_NAMES = tuple(mt_vm_name(<mt_vm>v).decode() for v in range(MT_VMS))
 BADFREE_NAMES = tuple(mt_badfree_name(<mt_badfree>b).decode() for b in range(MT_BADFREES))
 # the byte `how` of an event: its low four bits are an mt_how, the others these flags
 HOW_MASK, IMPLIED, KERNEL, BEYOND, FREED = 15, 16, 32, 64, 128
-CONTAINER = 32  # of News, Frees and Resizes, in the place of KERNEL
+CONTAINER, CONTAINER_KEPT = 32, 128  # of News, Frees and Resizes, in the places of KERNEL and FREED
 LINK_NAMES = tuple(mt_link_kind_name(<mt_link_kind>k).decode() for k in range(MT_LINK_KINDS))
 HOW_NAMES = tuple(mt_how_name(<mt_how>how).decode() for how in range(MT_HOWS))
 cdef uint64_t NEVER = 0xffffffffffffffff  # MT_NEVER
@@ -314,7 +314,7 @@ cdef class Trace:
 
         Without `copy` an array is a read-only view of the reader's memory. It is valid until the next array is
         requested, and no longer than the Trace. The low four bits of `how` are an mt_how (HOW_MASK); the flags
-        IMPLIED, KERNEL (CONTAINER), BEYOND and FREED are above them."""
+        IMPLIED, KERNEL (CONTAINER), BEYOND and FREED (CONTAINER_KEPT) are above them."""
         cdef const mt_event *events
         cdef size_t n
         dtype = event_dtype()

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from steve.trace.places import Places
 
 BY = ("stack", "function", "line", "file", "object", "type", "thread", "how")
-POOL = "pool"  # a row for each heap, of commands that say so
+POOL = "pool"  # a row for each heap, or for those of one name, of commands that say so
 PROCESS = "process"  # a row for each file, of commands that read several
 FEW = 4096  # rows that are made at a time
 MANY = 1 << 12  # rows that are merged at a time
@@ -173,6 +173,8 @@ class Rollup:
             return self._sites.of(keys)
         if self.by == PROCESS:
             return np.zeros(len(keys), "u4")
+        if self.by == POOL:
+            return self._pools(keys)
         if self.key != "stack":
             return keys
         frames, first, which = np.unique(self.places.line_frames(keys), return_index=True, return_inverse=True)
@@ -180,6 +182,19 @@ class Rollup:
         for at in np.argsort(first).tolist():  # rows are numbered in the order of their first stacks
             found[at] = self.of_frame(int(frames[at]))
         return found[which]
+
+    def _pools(self, heaps: np.ndarray) -> np.ndarray:
+        """The numbers of the rows of heaps: those to which the program gave one name are a row."""
+        import numpy as np
+
+        distinct, which = np.unique(heaps, return_inverse=True)
+        info = self.places.trace.info()
+        first: dict[str, int] = {}
+        rows = [
+            first.setdefault(name, heap) if (name := info.get(f"heap_name.{heap}")) else heap
+            for heap in distinct.tolist()
+        ]
+        return np.array(rows, "u4")[which]
 
     def merged(self, sums: Sums, columns: Sequence[str] = ()) -> Sums:
         """Sums by stack, type or thread summed by row. Of columns that begin with `most` the greatest is taken.

@@ -38,7 +38,7 @@ struct life {
     uint8_t inherited;            /* it was there when the trace began: 0 or enum life_inherited */
     uint8_t reach;     /* enum mt_reach: how the program could reach it when it ended, if that is known */
     uint8_t container; /* another allocator divided it: its bytes never counted as live */
-    uint8_t spare;     /* 0 */
+    uint8_t kept;      /* and its own allocator had not freed it at the end of the trace */
 };
 
 /* A number of the life, multiplied by its weight. */

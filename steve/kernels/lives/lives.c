@@ -125,7 +125,8 @@ static inline void write_life(struct life *restrict to, const struct lives *rest
                         .shared = b->shared,
                         .type = b->type,
                         .reach = b->reach,
-                        .container = b->container};
+                        .container = b->container,
+                        .kept = b->kept};
 }
 
 /* The compiler removes the fields that the sum does not use. */
@@ -231,6 +232,7 @@ static void begin_life(const struct lives *l, struct lives_block *b, const struc
     b->shift = usedparts_shift(e->size);
     b->live = true;
     b->container = e->container;
+    b->kept = e->kept;
     b->touched = b->shared = b->type = b->reach = b->earlier = 0;
     b->stack = b->last_stack = e->ref;
     b->heap = e->heap;
@@ -562,7 +564,8 @@ bool lives_shard_enter(struct lives *l, const struct mt_live_block *live)
                                                  .type = LIVESPARTS_SAME,
                                                  .earlier = true,
                                                  .live = true,
-                                                 .container = live->container};
+                                                 .container = live->container,
+                                                 .kept = live->kept};
     l->totals.live_blocks++;
     l->totals.live_bytes += live->container ? 0 : live->size;
     l->totals.peak_bytes = l->totals.live_bytes;

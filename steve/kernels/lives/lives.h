@@ -57,7 +57,7 @@ struct lives_block {
     uint64_t addr;
     uint16_t thread;
     uint8_t how, shift; /* how: enum mt_how | LIVES_INHERITED; shift: a part is 2^shift bytes */
-    uint8_t live : 1, touched : 1, container : 1;
+    uint8_t live : 1, touched : 1, container : 1, kept : 1;
     uint8_t shared, type, reach;
     uint8_t earlier;                  /* made before this shard */
     uint32_t stack, heap, last_stack; /* as in struct life */

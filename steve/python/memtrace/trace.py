@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 from steve.trace._memtrace import (
     BADFREE_NAMES,
     CONTAINER,
+    CONTAINER_KEPT,
     FREED,
     HOW_MASK,
     HOW_NAMES,
@@ -73,6 +74,8 @@ class Event(NamedTuple):
     container: bool
     """an event of a block that another allocator divides into blocks of its own, whose bytes never count as live; always
     false if the list of these blocks could not be read ahead, as from a pipe"""
+    kept: bool
+    """and its own allocator had not freed that block when the trace ended"""
 
 
 class Frame(NamedTuple):
@@ -155,6 +158,7 @@ class Trace(RecordFile):
             access and bool(how & KERNEL),
             access and bool(how & FREED),
             kind in _OF_BLOCKS and bool(how & CONTAINER),
+            kind in _OF_BLOCKS and bool(how & CONTAINER_KEPT),
         )
 
     def frames(self, stack: int) -> list[Frame]:
