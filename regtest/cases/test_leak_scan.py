@@ -97,7 +97,7 @@ def leaks(trace: Path, *options: str) -> list[dict]:
 
 def sums(trace: Path, *options: str) -> dict[str, int]:
     rows = leaks(trace, *options)
-    return {key: sum(row[key] for row in rows) for key in (*CLASSES.values(), "reachable", "bytes", "runtime")}
+    return {key: sum(row[key] or 0 for row in rows) for key in (*CLASSES.values(), "reachable", "bytes", "runtime")}
 
 
 def of_memcheck(argv: list[object]) -> dict[str, int]:

@@ -252,8 +252,8 @@ def state_of(chosen: blocks.Blocks) -> str:
 
 
 UNCOLLECTED = (
-    "; {} of them are of Lua, and garbage that was not yet collected counts among these; a snapshot (--universe) tells it "
-    "apart"
+    "; {} of them are of Lua, and garbage that was not yet collected counts among these; with a snapshot (--universe) it is "
+    "a column of its own"
 )
 
 
@@ -279,6 +279,8 @@ def heading(totals: Mapping[str, int], state: str, snapshots: Sequence[str]) -> 
 
 def joined(live: rollups.Sums, made: rollups.Sums, reach: Reachability) -> rollups.Sums:
     """All that is known of the blocks alive at the end. made: sums of all blocks."""
+    import numpy as np
+
     columns = {
         "bytes": (live, "live_bytes"),
         "blocks": (live, "live_blocks"),
@@ -295,10 +297,10 @@ def joined(live: rollups.Sums, made: rollups.Sums, reach: Reachability) -> rollu
         )
     if reach.c is not None:
         columns.update({key: (reach.c, key) for key in OF_C})
+        of_c = rollups.Sums(reach.c.numbers, np.ones(len(reach.c.numbers), [("of_c", "u8")]))
+        columns["of_c"] = of_c, "of_c"
     numbers = live.numbers
     if reach.divided is not None:
-        import numpy as np
-
         columns[DIVIDED] = reach.divided, DIVIDED
         numbers = np.union1d(numbers, reach.divided.numbers)
     return rollups.joined(numbers, columns)
@@ -313,8 +315,9 @@ def exceeding(rows: rollups.Sums) -> int:
 
 
 def row_of(found: dict, total: int, sample: Sample) -> dict:
-    """The columns of a site. found: what joined() has of it; total: the bytes of all sites."""
-    reachable = [found[key] for key in ("lua_reachable", "reachable") if key in found]
+    """The columns of a site. found: what joined() has of it (of_c: has it blocks of C that were searched for?); total: the bytes of all sites."""
+    reachable = [found["lua_reachable"]] if "lua_reachable" in found else []
+    reachable += [found["reachable"]] if found.get("of_c") else []
     return {
         "bytes": found["bytes"],
         "blocks": found["blocks"],

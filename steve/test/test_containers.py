@@ -250,6 +250,13 @@ def test_what_the_allocator_of_a_divided_block_did_not_free(steve: Steve, trace:
     assert known[:2] == [(60000, True, True), (500, False, False)] and (8000, True, False) in known
 
 
+def test_what_is_not_of_c_is_not_called_unreachable(steve: Steve, trace: Any) -> None:
+    """Where pointers to blocks of C were searched for, and nothing is known of Lua: null, not 0."""
+    path = trace("heap 1 lua\nstack main c\nstack main lua\ninfo reach done\nN 4096 10 1 0\nN 8192 20 2 1\nend exit\n")
+    rows = {row["site"]: row for row in json.loads(steve("leaks", path, "--json").out)}
+    assert {site: row["reachable"] for site, row in rows.items()} == {"c < main": 10, "lua < main": None}
+
+
 def test_pools_of_one_name_are_a_row(steve: Steve, trace: Any) -> None:
     path = trace(
         "heap 1 custom\nheap 2 custom\nheap 3 custom\ninfo heap_name.1 request\ninfo heap_name.2 request\n"
