@@ -365,3 +365,36 @@ def test_process_without_lua(tmp_path: Path) -> None:
         done = attach(process.pid, tmp_path / "t.ljt", "--universe", "--seconds=0.1")
         assert "no snapshot was taken: the process has no Lua state" in done.complaint
         assert process.poll() is None
+
+
+def _children(pid: int) -> list[str]:
+    threads = Path(f"/proc/{pid}/task").iterdir()
+    return [child for thread in threads for child in (thread / "children").read_text().split()]
+
+
+def test_copy_outlives_the_recording(tmp_path: Path) -> None:
+    """The program does not wait for it, and is left without a zombie by what ends the recording, or else by the next one."""
+    script = tmp_path / "s.lua"
+    script.write_text(
+        'local ffi = require "ffi" ffi.cdef "int usleep(unsigned);"\n'
+        "local keep = {} for i = 1, 1200000 do keep[i] = {i} end print(1) io.stdout:flush()\n"
+        "while true do for i = 1, 50 do keep[i] = {i} end ffi.C.usleep(1000) end\n"
+    )
+    with started(["luajit", script], stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None and process.stdout.readline() == b"1\n"
+        for way in ("seconds", "detach", "killed", "seconds"):
+            path = tmp_path / f"{way}.ljt"
+            words = ["ljtrace", "attach", "--universe", f"--out={path}", process.pid]
+            if way == "seconds":
+                good([*words, "--seconds=0.1"])
+            else:
+                with started(words) as recorder:
+                    wait_for(lambda: bool(_children(process.pid)), "a copy")
+                    if way == "killed":
+                        recorder.kill()
+                    good(["ljtrace", "detach", process.pid])
+                    recorder.wait(SECONDS)
+            if way != "killed":
+                assert _children(process.pid) == [], way
+                assert universe(path)["unaccounted"] == 0
+        assert process.poll() is None

@@ -16,6 +16,7 @@
 #include "ljtrace/native/inside/copy.h"
 #include "ljtrace/luajit/host.h"
 #include "ljtrace/native/inside/events.h"
+#include "ljtrace/native/inside/session.h"
 #include "ljtrace/protocol/kernel.h"
 #include "ljtrace/protocol/local_socket.h"
 
@@ -94,7 +95,7 @@ static void become_copy(const char *name, uint32_t number)
     close_descriptors();
     kernel_call(SYS_setsid, 0, 0, 0, 0, 0, 0);
     kernel_call(SYS_prctl, PR_SET_DUMPABLE, 0, 0, 0, 0, 0);
-    kernel_call(SYS_prctl, PR_SET_NAME, (long)"ljtrace-copy", 0, 0, 0, 0);
+    kernel_call(SYS_prctl, PR_SET_NAME, (long)COPY_NAME, 0, 0, 0, 0);
     const int socket = native_ring_wait_for_listener(number) ? local_connect(name, strlen(name)) : -1;
     if (socket < 0 || !native_ring_send_to(socket))
         end(1);
@@ -210,10 +211,22 @@ void host_stop_ends(void)
 void copy_restart(void)
 {
     s_longest = 0;
-    memset(s_copies, 0, sizeof s_copies);
+    if (!may_be_refused())
+        running(false); /* those of an earlier recording */
     if (s_results)
         munmap(s_results, (RESULTS + 1) * sizeof *s_results);
     s_results = NULL;
+}
+
+void copy_forked(void)
+{
+    memset(s_copies, 0, sizeof s_copies);
+    copy_restart();
+}
+
+bool copy_is_gone(void)
+{
+    return native_is_sandboxed() || native_process.sandboxed || running(false) == 0;
 }
 
 /* The program waits for it, but not for long. */

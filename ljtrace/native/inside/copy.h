@@ -5,9 +5,15 @@
 #ifndef LJTRACE_NATIVE_INSIDE_COPY_H
 #define LJTRACE_NATIVE_INSIDE_COPY_H
 
-/* Another recording begins, or that of a forked child. */
+#include <stdbool.h>
+
+/* Another recording begins. */
 void copy_restart(void);
+/* That of a forked child begins, which has no copies yet. */
+void copy_forked(void);
 /* The recording ends: take note of the end of the copies, for which the program waits a second at most. */
 void copy_end(void);
+/* Take note of the copies that have ended. Does none run any more? Also after the recording. */
+bool copy_is_gone(void);
 
 #endif

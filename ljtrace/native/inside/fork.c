@@ -83,7 +83,7 @@ static bool begin_child(int socket)
     native_process.id = (uint32_t)getpid();
     native_events_anew();
     native_resizes_anew();
-    copy_restart();
+    copy_forked();
     block_sample_forked();
     const bool begun = ready == RING_READY && native_ring_map_childs(memfd);
     if (begun)

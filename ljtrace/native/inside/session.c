@@ -420,7 +420,6 @@ static bool recording_begin(int memfd)
 static void recording_end(void)
 {
     stack_sampler_end();
-    copy_end();
     report_unseen();
     if (!native_ring_lock())
         return;
@@ -547,14 +546,24 @@ NATIVE_PUBLIC int ljtrace_native_attach(const char *text)
     return ATTACHED_DONE;
 }
 
+/* The text is empty where this library calls it. A launcher does not let the program wait for copies: it calls
+ * ljtrace_native_reap when they have ended. */
 NATIVE_PUBLIC int ljtrace_native_detach(const char *text)
 {
-    (void)text;
+    const bool of_launcher = text[0] != 0;
     got_restore();
     if (!native_is_on())
         return ATTACHED_NOT;
     lua_snapshots_end();
     lua_states_end();
+    if (!of_launcher)
+        copy_end();
     recording_end();
-    return ATTACHED_DONE;
+    return copy_is_gone() ? ATTACHED_DONE : ATTACHED_COPIED;
+}
+
+NATIVE_PUBLIC int ljtrace_native_reap(const char *text)
+{
+    (void)text;
+    return copy_is_gone() ? ATTACHED_DONE : ATTACHED_COPIED;
 }

@@ -12,6 +12,9 @@
 /* The functions that `ljtrace attach` and `ljtrace detach` call. */
 #define ATTACHED_BEGIN "ljtrace_native_attach"
 #define ATTACHED_END "ljtrace_native_detach"
+#define ATTACHED_REAP "ljtrace_native_reap" /* take note of copies that have ended (copy.h) */
+
+#define COPY_NAME "ljtrace-copy" /* of a process that is a copy of the program (copy.h), as ps shows it */
 
 /* What they return. */
 enum {
@@ -21,10 +24,12 @@ enum {
     ATTACHED_NO_RING,       /* the launcher cannot be reached */
     ATTACHED_NO_DESCRIPTOR, /* it has too few descriptors left to get the ring's memory */
     ATTACHED_NO_MAPS,       /* the process cannot find out which memory it can write */
-    ATTACHED_FAILED         /* the recording cannot begin */
+    ATTACHED_FAILED,        /* the recording cannot begin */
+    ATTACHED_COPIED         /* the recording has ended, and a copy of the process still runs */
 };
 
 int ljtrace_native_attach(const char *text);
 int ljtrace_native_detach(const char *text);
+int ljtrace_native_reap(const char *text);
 
 #endif

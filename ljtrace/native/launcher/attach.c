@@ -40,6 +40,8 @@ struct attach {
     char library[PATH_MAX];
     char socket_name[64];
     bool is_unreadable; /* the process's list of objects */
+    bool has_copy;      /* of the process, which still takes a snapshot when the recording has ended */
+    uint32_t filters;   /* the process's seccomp filters while it was recorded */
     pid_t server;       /* the child that passes the ring's memory on */
     int signals;        /* signalfd */
 };
@@ -261,11 +263,13 @@ static void set_ending(struct attach *a, uint32_t ending)
 
 /* Has the process installed a seccomp filter that may end it for a call of the library? The collector may not have seen
  * it yet. */
-static bool is_sandboxed(const struct attach *a)
+static bool is_sandboxed(struct attach *a)
 {
     struct ring_header h;
-    return a->target.ring.base && target_read(&a->target, a->target.ring.base, &h, sizeof h) &&
-           (h.sandboxed || target_has_more_filters(&a->target, h.filters));
+    if (!a->target.ring.base || !target_read(&a->target, a->target.ring.base, &h, sizeof h))
+        return false;
+    a->filters = h.filters;
+    return h.sandboxed || target_has_more_filters(&a->target, h.filters);
 }
 
 /* End the recording from outside: the collector ends the file, and no events are recorded. */
@@ -308,6 +312,7 @@ static bool recording_end(struct attach *a)
     const char *wrong = a->target.library.base ? call(a, ATTACHED_END, "", &result) : NULL;
     if (!target_lives(a->target.pid))
         return true;
+    a->has_copy = !wrong && result == ATTACHED_COPIED;
     if (!wrong && (result == ATTACHED_NOT || !a->target.library.base))
         wrong = "it is not recorded";
     if (!wrong)
@@ -315,6 +320,31 @@ static bool recording_end(struct attach *a)
     set_ending(a, 0);
     complain("cannot detach from process %d: %s", a->target.pid, wrong);
     return false;
+}
+
+static int64_t milliseconds(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+/* A copy of the process may take a snapshot for seconds after the recording has ended. When it has ended, too, let the
+ * process take note of it, so that no zombie is left. */
+static void wait_for_copy(struct attach *a)
+{
+    enum { PAUSE = 20000 /* microseconds */, MOST = 600 /* seconds */ };
+    for (int64_t until = milliseconds() + MOST * 1000; a->has_copy && milliseconds() < until;) {
+        long result = ATTACHED_DONE;
+        usleep(PAUSE);
+        if (target_copy_runs(&a->target))
+            continue;
+        if (!target_lives(a->target.pid) || !target_find_library(&a->target) || !a->target.library.base ||
+            target_has_more_filters(&a->target, a->filters))
+            return;
+        const char *wrong = call(a, ATTACHED_REAP, "", &result);
+        a->has_copy = wrong || result == ATTACHED_COPIED;
+    }
 }
 
 /* -- waiting -- */
@@ -334,13 +364,6 @@ static void block_signals(struct attach *a)
     a->signals = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
     signal(SIGCHLD, SIG_DFL);
     signal(SIGPIPE, SIG_IGN);
-}
-
-static int64_t milliseconds(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
 }
 
 /* Is there a signal that ends the recording? */
@@ -416,6 +439,7 @@ static int attach(struct attach *a)
     }
     launcher_show_messages(l);
     launcher_reap(l, 0);
+    wait_for_copy(a);
     serve_end(&a->serve);
     return begun ? 0 : LAUNCHER_FAILED;
 }
@@ -435,5 +459,7 @@ int main(int argc, char **argv)
         return LAUNCHER_FAILED;
     if (attaches)
         return target_permits_calls(&a.target) ? attach(&a) : LAUNCHER_FAILED;
-    return recording_end(&a) ? 0 : LAUNCHER_FAILED;
+    const bool ended = recording_end(&a);
+    wait_for_copy(&a);
+    return ended ? 0 : LAUNCHER_FAILED;
 }

@@ -8,6 +8,7 @@
 #define _GNU_SOURCE
 #include "ljtrace/native/launcher/target.h"
 #include "ljtrace/native/inside/sandbox.h"
+#include "ljtrace/native/inside/session.h"
 #include "ljtrace/native/launcher/launcher.h"
 #include <dirent.h>
 #include <elf.h>
@@ -81,6 +82,35 @@ size_t target_threads(const struct target *t, pid_t *to, size_t most)
     if (d)
         closedir(d);
     return n;
+}
+
+static bool is_running_copy(pid_t process)
+{
+    char name[32] = "";
+    FILE *f = open_proc(process, "comm");
+    const bool read = f && fgets(name, sizeof name, f);
+    if (f)
+        fclose(f);
+    const char state = state_of(process);
+    return read && strcmp(name, COPY_NAME "\n") == 0 && state && state != 'Z' && state != 'X';
+}
+
+bool target_copy_runs(const struct target *t)
+{
+    static pid_t threads[MOST_THREADS];
+    const size_t n = target_threads(t, threads, MOST_THREADS);
+    bool runs = false;
+    for (size_t i = 0; i < n && !runs; i++) {
+        char path[64];
+        int child;
+        snprintf(path, sizeof path, "/proc/%d/task/%d/children", t->pid, threads[i]);
+        FILE *f = fopen(path, "re");
+        while (f && !runs && fscanf(f, "%d", &child) == 1)
+            runs = is_running_copy(child);
+        if (f)
+            fclose(f);
+    }
+    return runs;
 }
 
 /* -- who else traces it -- */

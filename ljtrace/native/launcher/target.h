@@ -56,6 +56,8 @@ bool target_refuse(const struct target *t, const char *why);
 /* Read memory of the process, or write to it. */
 bool target_read(const struct target *t, uint64_t at, void *to, size_t n);
 bool target_write(const struct target *t, uint64_t at, const void *from, size_t n);
+/* Does a copy of the process run that takes a snapshot (inside/copy.h)? False as well if that cannot be found out. */
+bool target_copy_runs(const struct target *t);
 /* The threads of the process. Returns their number, at most `most`. */
 size_t target_threads(const struct target *t, pid_t *to, size_t most);
 
