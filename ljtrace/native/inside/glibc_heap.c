@@ -7,7 +7,8 @@
  * large it is, give where it ends. Other arenas are in the main arena's list.
  *
  * A chunk is free if the chunk after it says so. It is free, too, if it is in a list of a fast bin or of a thread's cache,
- * although the chunk after it does not say so; these are marked, in a bit of their size that glibc does not use. A thread's
+ * although the chunk after it does not say so; these are marked, in a table of bits: a mark in the chunk itself would make the
+ * kernel copy its page. A thread's
  * cache is a chunk of a known size itself. It is recognised by its lists: each number is the length of a list of chunks of one
  * size, all with the same key. The cache of a thread other than the first of its arena is not recognised while it is empty, and
  * counts as a block.
@@ -54,10 +55,14 @@ enum { HEAP_ARENA = 0, HEAP_PREVIOUS = 8, HEAP_SIZE = 16, HEAP_HEAD = 48 };
 enum { MAPPED_CHUNKS = -36, MAPPED_BYTES = -16, CACHE_BINS = 8, CACHE_LARGEST = 16, CACHE_MOST = 24 };
 #define HEAP_ALIGNMENT (64ULL << 20)
 /* A chunk begins with the size of the one before, if that is free, and its own size with these bits. */
-enum { USED_BEFORE = 1, MAPPED = 2, NOT_MAIN = 4, MARKED = 8, BITS = 15 };
+enum { USED_BEFORE = 1, MAPPED = 2, NOT_MAIN = 4, BITS = 15 };
 enum { ALIGNMENT = 16, HEADER = 16, LEAST = 32, OF_NEXT = 8 /* a block has these bytes of the next chunk */ };
 /* A thread's cache (struct tcache_perthread_struct). */
 enum { CACHE_LISTS = 64, CACHE_BYTES = 640, CACHE_CHUNK = CACHE_BYTES + HEADER, LARGEST_CACHED = 1032 };
+enum {
+    REGIONS = 1 << 21 /* of HEAP_ALIGNMENT in the address space */,
+    REGION_MARKS = HEAP_ALIGNMENT / ALIGNMENT / 8
+};
 enum { MOST_ARENAS = 1 << 14, LEAST_EMPTY = 8, WINDOW = 1 << 16 /* pages */ };
 
 /* What the program's libc has. */
@@ -70,6 +75,7 @@ static struct {
 static struct {
     uint64_t start, end; /* of the main heap: of its first chunk, and after the top chunk */
     uint64_t key;        /* in chunks of threads' caches; 0 = none was seen */
+    uint8_t **marks;     /* [REGIONS], a bit for each place of a chunk; NULL = there are none */
     uint64_t marked, met;
     uint64_t mapped, mapped_bytes;
     const char *wrong;
@@ -239,12 +245,35 @@ static bool may_be_any_chunk(uint64_t at)
 
 /* -- free chunks that are not in bins -- */
 
+static const char s_no_memory[] = "there is no memory to take note of its free chunks";
+
+static uint8_t **marks_of(uint64_t chunk)
+{
+    return &s_heap.marks[chunk / HEAP_ALIGNMENT % REGIONS];
+}
+
+static uint64_t mark_number(uint64_t chunk)
+{
+    return chunk % HEAP_ALIGNMENT / ALIGNMENT;
+}
+
+static bool is_marked(uint64_t chunk)
+{
+    const uint8_t *marks = *marks_of(chunk);
+    const uint64_t i = mark_number(chunk);
+    return marks && marks[i / 8] >> i % 8 & 1;
+}
+
+/* Returns false if it is marked already, or if there is no memory: then `wrong` says so. */
 static bool mark(uint64_t chunk)
 {
-    uint64_t *size = (uint64_t *)(chunk + 8);
-    if (*size & MARKED)
+    uint8_t **marks = marks_of(chunk);
+    const uint64_t i = mark_number(chunk);
+    if (is_marked(chunk) || (!*marks && !(*marks = native_memory(REGION_MARKS)))) {
+        s_heap.wrong = *marks ? s_heap.wrong : s_no_memory;
         return false;
-    *size |= MARKED;
+    }
+    (*marks)[i / 8] |= (uint8_t)(1 << i % 8);
     s_heap.marked++;
     return true;
 }
@@ -254,7 +283,8 @@ static const char *mark_fast_bins(uint64_t arena)
     for (uint64_t i = 0; i < FAST_BINS; i++)
         for (uint64_t chunk = word(arena + ARENA_FAST + 8 * i); chunk; chunk = revealed(chunk + HEADER))
             if (!may_be_chunk(arena, chunk) || size_of(chunk) != LEAST + ALIGNMENT * i || !mark(chunk))
-                return "a list of free chunks is not as it should be (fast bins)";
+                return s_heap.wrong ? s_heap.wrong
+                                    : "a list of free chunks is not as it should be (fast bins)";
     return NULL;
 }
 
@@ -264,7 +294,8 @@ static bool go_through(uint64_t first, uint64_t length, uint64_t size, bool mark
     uint64_t block = first;
     for (; block && length; length--) {
         const uint64_t chunk = block - HEADER;
-        if (!may_be_any_chunk(chunk) || size_of(chunk) != size || (word(chunk + 8) & (MAPPED | MARKED)))
+        if (!may_be_any_chunk(chunk) || size_of(chunk) != size || (word(chunk + 8) & MAPPED) ||
+            is_marked(chunk))
             return false;
         *key = *key ? *key : word(block + 8);
         if (!*key || word(block + 8) != *key)
@@ -380,19 +411,19 @@ static const char *walk_all(void (*used)(const struct walk *w, uint64_t chunk, u
 static void find_cache(const struct walk *w, uint64_t chunk, uint64_t size)
 {
     const bool is_first = chunk == w->first;
-    if (size == CACHE_CHUNK && !(word(chunk + 8) & MARKED) && !mark_cache(chunk, is_first) && is_first)
+    if (size == CACHE_CHUNK && !is_marked(chunk) && !mark_cache(chunk, is_first) && is_first && !s_heap.wrong)
         s_heap.wrong = "the cache of a thread is not as it should be";
 }
 
 static void count_marked(const struct walk *w, uint64_t chunk, uint64_t size)
 {
     (void)w, (void)size;
-    s_heap.met += !!(word(chunk + 8) & MARKED);
+    s_heap.met += is_marked(chunk);
 }
 
 static void visit_block(const struct walk *w, uint64_t chunk, uint64_t size)
 {
-    if (!(word(chunk + 8) & MARKED))
+    if (!is_marked(chunk))
         w->visit(chunk + HEADER, size - HEADER + OF_NEXT);
 }
 
@@ -480,6 +511,9 @@ static const char *prepare(void)
     const uint64_t arena = s_libc.arena, end = top_end(arena);
     memset(&s_heap, 0, sizeof s_heap);
     s_heap.present = native_memory(WINDOW);
+    s_heap.marks = native_memory(REGIONS * sizeof *s_heap.marks);
+    if (!s_heap.marks)
+        return s_no_memory;
     if (!s_heap.present || !writable_read())
         return "its mappings cannot be read";
     if (half(arena + ARENA_FLAGS) & NOT_CONTIGUOUS)
