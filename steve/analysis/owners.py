@@ -53,7 +53,7 @@ TITLES = {
     OWN: "mapped by the program itself",
     FILES: "mapped files and shared memory",
     STACKS: "stacks",
-    LIBRARIES: "code and data of libraries",
+    LIBRARIES: "code and data of the program and its libraries",
     JIT: "machine code made at run time",
     RECORDER: "the recorder",
     OTHER: "private memory of unknown owner",

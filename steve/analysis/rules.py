@@ -97,7 +97,8 @@ RULES = (
         "Never freed",
         "live when the trace ended; at a normal exit much of this is meant, and objects of a garbage collector may only "
         "wait for it",
-        "free the blocks whose number depends on the input; see `steve leaks` for what is still reachable",
+        "free the blocks whose number depends on the input; `steve leaks` lists them, and after a recording under Valgrind says "
+        "which are still reachable",
         False,
         False,
     ),

@@ -496,6 +496,20 @@ def test_what_children_inherited(steve: Steve, trace: Maker) -> None:
         assert said not in steve(*arguments, "1.ljt", "2.ljt").out.splitlines()[0]
 
 
+def test_page_of_a_process_and_its_child(steve: Steve, trace: Maker) -> None:
+    """They are one program; two recordings of it are not. The trace of a child begins with the facts of its parent."""
+    parents, time = "info pid 1\ninfo start_unix_seconds 100\nN 4096 64\n", "info start_unix_seconds 100\n"
+    trace(f"{parents}end exit\n", "parent.ljt", 1)
+    trace(f"{parents}N 8192 64\ninfo pid 2\ninfo forked_from_pid 1\nN 12288 32\nend exit\n", "child.ljt", 1)
+    trace(f"{parents}N 8192 64\ninfo pid 3\ninfo forked_from_pid 1\nN 12288 32\nend exit\n", "other.ljt", 1)
+    trace(f"info pid 7\n{time}N 4096 640\nend exit\n", "again.ljt", 1)
+    for second, is_one in (("child.ljt", True), ("again.ljt", False), ("other.ljt", True)):
+        done = steve("report", "child.ljt" if second == "other.ljt" else "parent.ljt", second, "-o", "page.html", "-f")
+        assert done.returncode == 0, done.err
+        assert ("both traces are of one program's processes" in done.err) == is_one, second
+        assert ("<h1>What changed" in (steve.folder / "page.html").read_text()) != is_one, second
+
+
 def test_samples_of_one_rate(steve: Steve, trace: Maker) -> None:
     """Estimates add up, and so do their variances; what is sampled otherwise is refused."""
     sample = "info sample_mean 1000\ninfo sample_seed 1\nstack main f\nN 4096 100 1\nend exit\n"
