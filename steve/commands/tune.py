@@ -45,7 +45,9 @@ EXAMPLES = """\
 FILE is a memtrace or an ops file. Its News, Frees and Resizes are replayed on malloc of the system (steve-replay
 --system), with the library of the allocator in LD_PRELOAD and its options in the environment, as programs get them.
 The allocator requests memory from the system and returns it there, so its options have the effect that they have in a
-program. Blocks of Lua heaps and of a program's own heaps are left out, since no library replaces their allocators.
+program. Blocks of Lua heaps and of a program's own heaps are left out. A block of malloc that their allocators divide,
+or give to Lua as it is, is freed in the replay when they do; so a program whose Lua states request each object from
+malloc, as those of PUC Lua do, needs more than the replay.
 
 The reference is the allocator on which the program ran, if FILE tells it. A program that is linked with another malloc
 library gets glibc's by LD_PRELOAD=libc.so.6. LD_PRELOAD has no effect on an executable that contains malloc: the result
@@ -515,6 +517,7 @@ def _text(result: Result) -> str:
         "",
         *_advice(choice, result.program),
         result.program.described(choice.reference.name),
+        *filter(None, [result.program.remark_on_left_out()]),
     ]
     lines += _too_short(result)
     lines += _hints(choice.found.hints)

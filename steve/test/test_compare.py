@@ -342,9 +342,11 @@ def test_blocks_that_no_library_allocates(tmp_path: Path) -> None:
     for script, others in ((plain, ()), (pools, ("Lua states", "pools of the program"))):
         found = recorded_program(str(make_trace(tmp_path / "t.ljt", script)), {})
         assert found.others == others and bool(found.remark_on_others()) == bool(others)
+        assert bool(found.remark_on_left_out()) == bool(others)
     assert found.remark_on_others().startswith(
         "operations on Lua states and pools of the program are replayed as calls of malloc"
     )
+    assert found.remark_on_left_out().startswith("blocks of Lua states and pools of the program are left out")
 
 
 def _usable(*names: str) -> None:

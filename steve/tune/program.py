@@ -77,8 +77,17 @@ class Program:
         if not self.others:
             return ""
         return (
-            f"operations on {' and '.join(self.others)} are replayed as calls of malloc, too, though no library in LD_PRELOAD "
-            "replaces their allocators; without them: steve ops --where 'heap = \"malloc\"'"
+            f"operations on {' and '.join(self.others)} are replayed as calls of malloc, too, though a library in LD_PRELOAD gets "
+            "only what their allocators request of malloc; without them: steve ops --where 'heap = \"malloc\"'"
+        )
+
+    def remark_on_left_out(self) -> str:
+        """The same for commands that leave these blocks out."""
+        if not self.others:
+            return ""
+        return (
+            f"blocks of {' and '.join(self.others)} are left out; a block of malloc that their allocators divide, or give to Lua "
+            "as it is, is freed in the replay when they do"
         )
 
     def described(self, reference: str) -> str:
@@ -96,7 +105,7 @@ class Program:
 
 
 def other_heaps(trace: Trace) -> list[str]:
-    """What the trace has blocks of whose allocator no library in LD_PRELOAD replaces, in the plural."""
+    """What the trace has blocks of whose allocator is not malloc, in the plural."""
     heaps = (trace.heap(number) for number in range(trace.counts()["heaps"]))
     kinds = {heap.kind for heap in heaps if heap is not None}
     return [text for kind, text in OTHER_HEAPS.items() if kind in kinds]
