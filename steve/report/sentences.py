@@ -196,10 +196,13 @@ def _of_collector(data: TraceData, site: Site, blocks: int, size: int) -> tuple[
 
 def _chosen(data: TraceData, findings: list[Finding]) -> list[Candidate]:
     """At most MOST of what the rules find, the worst first; of what is about the same, what comes first in SAID. A site has one
-    sentence for each kind of trouble, and comes again only if no other site has that kind."""
+    sentence for each kind of trouble, and comes again only if no other site has that kind. What grows because it leaks is
+    called a leak."""
     found = [each for finding in findings for each in _candidates(data, finding) if each.share >= WORTH]
     growing = {each.site.stack for each in found if each.key == "growth"}
     found = [each for each in found if each.key not in OF_LUA or each.site.stack not in growing]
+    leaked = {each.site.stack: each.bytes for each in found if each.key == "leaked"}
+    found = [each for each in found if each.key != "growth" or 2 * leaked.get(each.site.stack, 0) < each.bytes]
     order = list(SAID)
     found.sort(key=lambda each: (each.key in OF_LUA, -round(each.share, 1), order.index(each.key), -each.share))
     chosen: list[Candidate] = []

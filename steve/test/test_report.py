@@ -12,6 +12,7 @@ import subprocess
 from collections import Counter
 from html.parser import HTMLParser
 from pathlib import Path
+from types import SimpleNamespace
 from collections.abc import Callable
 from typing import Any
 
@@ -25,7 +26,7 @@ from hypothesis import strategies as st
 
 from steve.allocstats.parse import read_allocstats
 from steve.allocstats.result import fragmentation
-from steve.report.sentences import SAID
+from steve.report.sentences import SAID, _chosen
 
 MKLOAD = Path(BUILD) / "steve" / "test" / "mkload"
 VOID = {"meta", "input", "img", "br", "link", "hr"}
@@ -577,6 +578,21 @@ def test_sentences_about_one_block() -> None:
             assert words not in rule.text(5000, 1), key
     assert SAID["idle_tail"].text(5000, 2) == "allocates 4.88 KiB in 2 blocks that are idle long before they are freed"
     assert SAID["idle_tail"].text(5000, 1) == "allocates 4.88 KiB in 1 block that is idle long before it is freed"
+
+
+def test_what_grows_because_it_leaks_is_called_a_leak() -> None:
+    """A site of which more than half of what was added leaks has no sentence on growth."""
+    large, small, other = (SimpleNamespace(stack=stack) for stack in (1, 2, 3))
+    data: Any = SimpleNamespace(of_runtime=(), of_collector=(), totals={"peak_bytes": 1000}, judged_bytes=1000)
+
+    def found(key: str, *sites: tuple[object, int]) -> Any:
+        return SimpleNamespace(key=key, sites=[(site, "line", 1, size, 0) for site, size in sites])
+
+    leaked, growth = found("leaked", (large, 336), (small, 32)), found("growth", (large, 446), (other, 60))
+    chosen = [(each.key, each.site.stack) for each in _chosen(data, [leaked, growth])]
+    assert chosen == [("leaked", 1), ("growth", 3), ("leaked", 2)]
+    chosen = [(each.key, each.site.stack) for each in _chosen(data, [found("leaked", (large, 100)), growth])]
+    assert ("growth", 1) in chosen, "most of what was added does not leak"
 
 
 def test_what_is_kept_until_the_last_mark(steve: Steve, trace: Callable[..., Path]) -> None:

@@ -3,6 +3,13 @@
 const BINARY = ["B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
 const DECIMAL = ["", "k", "M", "G", "T", "P", "E"];
 
+/** A number with so many decimal places. Of two that are equally near, it is the one with an even digit, as in Python, which
+ * writes the numbers of the other parts of the page. */
+function fixed(value: number, digits: number): string {
+  const scale = 10 ** digits, times = value * scale, below = Math.floor(times);
+  return times - below === 0.5 && below % 2 === 0 ? (below / scale).toFixed(digits) : value.toFixed(digits);
+}
+
 function scaled(value: number, step: number, units: string[]): string {
   let unit = 0, left = value;
   while (left >= step - 0.5 && unit + 1 < units.length) {
@@ -10,7 +17,7 @@ function scaled(value: number, step: number, units: string[]): string {
     unit++;
   }
   const digits = unit === 0 || left >= 100 ? 0 : left >= 10 ? 1 : 2;
-  return `${left.toFixed(digits)} ${units[unit]}`.trim();
+  return `${fixed(left, digits)} ${units[unit]}`.trim();
 }
 
 export const bytesText = (value: number): string => scaled(value, 1024, BINARY);
