@@ -265,18 +265,19 @@ def _parts(args: argparse.Namespace, folder: str) -> Parts:
     return Parts(paths[1], paths[0], paths[2], "the second half of the file", threads, hints)
 
 
-def _bench(args: argparse.Namespace, replay: Replay, parts: Parts, ops: str, budget: Budget) -> Bench:
-    """The bench for one of the files. Half of the file takes half of --duration."""
+def _bench(args: argparse.Namespace, replay: Replay, parts: Parts, ops: str, budget: Budget, loaded: str) -> Bench:
+    """The bench for one of the files. Half of the file takes half of --duration. loaded: see Bench."""
     from steve.tune.measure import Bench
 
     if parts.threads:
         if args.duration is not None or args.goal == "p99":
             raise UsageError(f"{args.file}: has several threads, for which there is no --duration and no --goal=p99")
-        return Bench(replay, ops, args.goal, budget, ("--threads=replay",))
+        return Bench(replay, ops, args.goal, budget, ("--threads=replay",), loaded)
     if args.duration is None:
-        return Bench(replay, ops, args.goal, budget)
+        return Bench(replay, ops, args.goal, budget, loaded=loaded)
     part = 1.0 if args.holdout or ops == parts.whole else 0.5
-    return Bench(replay, ops, args.goal, budget, (f"--pace={max(1, round(1000 * part * args.duration))}",))
+    pace = f"--pace={max(1, round(1000 * part * args.duration))}"
+    return Bench(replay, ops, args.goal, budget, (pace,), loaded)
 
 
 def _program(args: argparse.Namespace, drivers: list[dict[str, Any]]) -> Program:
@@ -301,8 +302,10 @@ def _measured(
     program = _program(args, drivers)
     defaults, reference = _chosen(args, tables, _reference(args, program, tables))
     parts = _parts(args, folder)
+    is_linked = program.allocator in tables and not program.is_within
+    loaded = tables[program.allocator].library if is_linked else ""
     searched, whole, held_out = (
-        _bench(args, replay, parts, ops, budget) for ops in (parts.searched, parts.whole, parts.rest)
+        _bench(args, replay, parts, ops, budget, loaded) for ops in (parts.searched, parts.whole, parts.rest)
     )
     replay_defaults(defaults, whole, held_out, tick)
     if whole.samples[reference].failure:

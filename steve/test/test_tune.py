@@ -545,6 +545,19 @@ def test_the_trace_says_on_which_allocator_the_program_ran(own: Path, program: P
     assert recorded_program(str(own / "dynamic.ljt-ops"), libraries) == dynamic
 
 
+def test_the_library_that_the_program_is_linked_with_stays(own: Path) -> None:
+    """Another allocator replaces its malloc; its code and data are in memory as before, so that is no difference."""
+    result = json.loads(tune(own, "dynamic.ljt", "--allocators=glibc,jemalloc", "--replays=8", "--json").stdout)
+    assert result["reference"] == "jemalloc"
+    glibc = next(row for row in result["rows"] if row["allocator"] == "glibc" and not row["options"])
+    subprocess.run(["steve", "ops", "dynamic.ljt", "-q", "-o", "dynamic-ops"], cwd=own, check=True)
+    alone = subprocess.run(
+        ["steve-replay", "--system", "dynamic-ops", "-q"], cwd=own, check=True, capture_output=True, text=True
+    )
+    expected = json.loads(alone.stdout)["peak_resident"]
+    assert abs(glibc["resident"]["median"] - expected) < 700_000, (glibc["resident"], expected)
+
+
 def test_the_cpu_time_of_the_program(tmp_path: Path) -> None:
     """It waits longer than it works; without samples of stacks, only the elapsed time is known."""
     script = "import time\nwhile time.process_time() < 0.5: pass\ntime.sleep(1)"

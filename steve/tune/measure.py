@@ -23,6 +23,7 @@ from steve.allocstats.medians import Median, median, ratio
 from steve.allocstats.replay import Replay
 from steve.tune.budget import Budget
 from steve.tune.options import Allocator, OptionSet
+from steve.tune.program import LIBC
 
 SEED = 1
 MEMORY = ("peak", "mean", "end")  # goals of resident memory
@@ -73,12 +74,15 @@ class Samples:
 
 class Bench:
     """Measurements on one ops file, by which a budget is spent. goal: what is to be measured of each replay; p99 needs more
-    time."""
+    time. loaded: the library whose malloc the program is linked with, "" for none but the C library. The program has its
+    code and data in memory with each other allocator, too, so a replay has."""
 
-    def __init__(self, replay: Replay, ops: str, goal: str, budget: Budget, options: tuple[str, ...] = ()) -> None:
+    def __init__(
+        self, replay: Replay, ops: str, goal: str, budget: Budget, options: tuple[str, ...] = (), loaded: str = ""
+    ) -> None:
         latency = goal == "p99"
         self.goal = goal
-        self.replay, self.ops, self.budget = replay, ops, budget
+        self.replay, self.ops, self.budget, self.loaded = replay, ops, budget, loaded
         self.arguments = ("--system", ops, "-q", *(["--latency"] if latency else []), *options)
         self.samples: dict[OptionSet, Samples] = {}
         self.replays, self.spent = 0, 0.0
@@ -94,7 +98,10 @@ class Bench:
         samples = self.samples.setdefault(candidate, Samples())
         if samples.failure:
             return
-        preload = {"LD_PRELOAD": candidate.allocator.library} if candidate.allocator.library else {}
+        libraries = [candidate.allocator.library]
+        if self.loaded and self.loaded != candidate.allocator.library:
+            libraries = [candidate.allocator.library or LIBC, self.loaded]
+        preload = {"LD_PRELOAD": ":".join(libraries)} if libraries[0] else {}
         before = self.budget.spent
         outcome = self.replay.run(*self.arguments, env={**preload, **candidate.environment()})
         self.budget.replays += 1
