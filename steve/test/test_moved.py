@@ -36,6 +36,8 @@ def lines_of(first: list[int], second: list[int], function: str = "f") -> dict[i
         ([10, 20, 30], [10, 30], {10: 10, 30: 30}),
         ([10, 20, 30], [12, 22, 25, 32], {12: 10, 22: 20, 32: 30}),
         ([10, 20, 30, 31], [10, 20, 35, 36], {10: 10, 20: 20, 35: 30, 36: 31}),
+        ([10, 20, 30], [10, 25, 30], {10: 10, 25: 20, 30: 30}),
+        ([10, 20, 30, 40, 50], [10, 15, 20, 30, 40], {10: 10, 20: 20, 30: 30, 40: 40}),
         ([0, 5], [0, 6], {0: 0, 6: 5}),
         ([], [3], {}),
     ],
@@ -50,6 +52,15 @@ def test_one_more_place_above() -> None:
     b = places(*(Place("a.c", f, line=n) for f, n in (("f", 8), ("f", 10), ("g", 23), ("h", 33))))
     found = {(b[of_b].function, b[of_b].line): a[of_a].line for of_b, of_a in matched(a, b).items()}
     assert found == {("f", 10): 7, ("g", 23): 20, ("h", 33): 30}
+
+
+@pytest.mark.parametrize("inserted", range(1, 14))
+def test_lines_inserted_within_a_function(inserted: int) -> None:
+    """Also where the line of one place below becomes that of another one."""
+    lines = [1, 2, 3, 5, 11, 22, 24, 35]
+    for at in range(len(lines)):
+        moved = {line + inserted if i >= at else line: line for i, line in enumerate(lines)}
+        assert lines_of(lines, list(moved)) == moved, at
 
 
 LISTS = st.sets(st.integers(1, 400), max_size=30)
@@ -115,6 +126,16 @@ def test_rows(steve: Steve, trace: Callable[..., Path]) -> None:
     for by, place in (("stack", "parse (parse.c:31) < main (main.c:15)"), ("line", "parse (parse.c:31)")):
         (row,) = json.loads(steve("diff", "a.ljt", "b.ljt", "--json", "--by", by).out)
         assert (row["place"], row["bytes_a"], row["bytes_b"]) == (place, 1000, 1100)
+
+
+def test_a_comment_is_no_new_leak(steve: Steve, trace: Callable[..., Path]) -> None:
+    """Two lines inserted above line 22: what was there is at line 24 now, and what was at line 24 is at line 26."""
+    for name, below in (("a.ljt", (22, 24, 35)), ("b.ljt", (24, 26, 37))):
+        sites = [
+            f"stack f@a.c:{line} malloc\nN {4096 * line} {line} {i}\n" for i, line in enumerate((1, 2, 3, *below), 1)
+        ]
+        trace("".join(sites) + "end exit\n", name)
+    assert steve("diff", "a.ljt", "b.ljt", "--fail-if", "sites.new_leaks > 0").returncode == 0
 
 
 def test_rows_by_absolute_change(steve: Steve, trace: Callable[..., Path]) -> None:

@@ -2,10 +2,10 @@
 
 A place is known by its function and by where in the function it is, not by the number of its line: lines that are
 inserted above a function move all places in it. Functions are matched by their names and files, and Lua functions of one
-name, or without a name, by their order in the file. The places of a function are matched by the shift that most of
-them have; what is left between two matched places is matched in the same way. A place that finds no partner is only in
-one of the traces. Files are matched by their paths, or the ends of these, and those that are left by the functions that
-they share.
+name, or without a name, by their order in the file. The places of a function are matched in order, so that many find a
+partner and the shift from a place to its partner changes seldom: an insertion shifts all places below it. What is left
+between two matched places is matched in the same way. A place that finds no partner is only in one of the traces. Files
+are matched by their paths, or the ends of these, and those that are left by the functions that they share.
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """
@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import accumulate
 from typing import TYPE_CHECKING, NamedTuple
 
 from steve.trace.frames import base_name, file_name, function_name, is_lua
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from steve.trace._memtrace import Frame
 
 FEW = 1 << 10  # places of a function of which all shifts are tried
+FEW_PAIRS = 1 << 16  # pairs of places of a function of which all chains are tried
 UNSPECIFIC = frozenset(("", "main chunk"))  # names of functions that do not show that two files are one
 Matches = dict[str, str]
 
@@ -164,14 +166,46 @@ def _in_order(first: Sequence[int], second: Sequence[int], expected: int) -> Ite
         a, b = parts.pop()
         if not a or not b:
             continue
-        some = a[:: len(a) * len(b) // (FEW * FEW) + 1]
-        shifts = Counter(y - x for x in some for y in b)
-        best = max(shifts, key=lambda shift: (shifts[shift], -abs(shift - expected), shift))
-        of_b = {y: j for j, y in enumerate(b)}
-        pairs = [(i, of_b[x + best]) for i, x in enumerate(a) if x + best in of_b]
-        if len(a) == len(b) and 2 * len(pairs) <= len(a):
-            yield from zip(a, b)
-            continue
+        pairs = (_of_few_shifts if len(a) * len(b) <= FEW_PAIRS else _of_one_shift)(a, b, expected)
         yield from ((a[i], b[j]) for i, j in pairs)
         for (i, j), (next_i, next_j) in zip([(-1, -1), *pairs], [*pairs, (len(a), len(b))]):
             parts.append((a[i + 1 : next_i], b[j + 1 : next_j]))
+
+
+Pairs = list[tuple[int, int]]  # indices in two lists, ascending in both
+Chain = tuple[int, int, int, int]  # of pairs: how many without changes of the shift, how many, nearness, its number
+
+
+def _of_one_shift(a: Sequence[int], b: Sequence[int], expected: int) -> Pairs:
+    """The pairs with the shift that most lines may have, at least one."""
+    some = a[:: len(a) * len(b) // (FEW * FEW) + 1]
+    shifts = Counter(y - x for x in some for y in b)
+    best = max(shifts, key=lambda shift: (shifts[shift], -abs(shift - expected), shift))
+    of_b = {y: j for j, y in enumerate(b)}
+    return [(i, of_b[x + best]) for i, x in enumerate(a) if x + best in of_b]
+
+
+def _of_few_shifts(a: Sequence[int], b: Sequence[int], expected: int) -> Pairs:
+    """The pairs, at least one, of which there are most when each change of the shift counts as one pair less. The shift is
+    `expected` at first. Of equal choices, the one with more pairs, then the one nearer to that shift."""
+    ends: list[tuple[int, int, int]] = [(-1, -1, 0)]  # by number of a chain: its last pair, and the chain without that
+    none: Chain = (0, 0, 0, 0)
+    of_shift = {expected: none}  # the best chain that ends with a pair of this shift
+    best = [none] * (len(b) + 1)  # the best one of lines in `a` so far and of so many in `b`
+    for i, x in enumerate(a):
+        row = []
+        for j, y in enumerate(b):
+            shift = y - x
+            score, count, near, before = best[j]
+            if shift in of_shift:
+                same = of_shift[shift]
+                score, count, near, before = max((score, count, near, before), (same[0] + 1, *same[1:]))
+            row.append((score, count + 1, near - abs(shift - expected), len(ends)))
+            ends.append((i, j, before))
+        of_shift.update(zip((y - x for y in b), row))
+        best = [none, *accumulate(map(max, best[1:], row), max)]
+    pairs, number = [], best[-1][-1]
+    while number:
+        i, j, number = ends[number]
+        pairs.append((i, j))
+    return pairs[::-1]
