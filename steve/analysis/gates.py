@@ -136,11 +136,20 @@ def _nothing(like: differences.Measured) -> differences.Measured:
 
 
 def _growth(chosen: Blocks) -> Differences:
-    """What lived at --from, as A, and what lives at --to, as B, also of blocks that were made before --from."""
+    """What lived at --from, as A, and what lives at --to, as B, also of blocks that were made before --from. Stacks of one
+    place of allocation, some of which shrank, are one row: a cache whose entries are replaced by calls from elsewhere
+    does not grow."""
+    import numpy as np
+
     names, args = Matched(chosen.args.by), chosen.args
     second = _measured(chosen.until(args.end, args.begin), names)[0]
     first = _nothing(second) if args.begin is None else _measured(chosen.until(args.begin), names)[0]
-    return Differences(names, first, second)
+    rows = Differences(names, first, second)
+    places = names.without_callers(rows.nodes)
+    shrank = np.isin(places, places[rows.column("live_bytes_change") < 0])
+    of_nodes = np.zeros(int(rows.nodes.max(initial=0)) + 1, places.dtype)
+    of_nodes[rows.nodes] = np.where(shrank, places, rows.nodes)
+    return Differences(names, *(differences.added([side], of_nodes[side.nodes]) for side in (first, second)))
 
 
 def _with_growth(outcome: Outcome, grown: Differences, most: int | None) -> Outcome:

@@ -176,6 +176,41 @@ def test_net_growth_with_one_mark_or_none(steve: Any, trace: Callable) -> None:
         assert f"passed: net_growth < 0: {found:,}\n" in out
 
 
+# line 8 replaces what it made before, called from another line now; line 7 makes more from both
+REPLACED = """\
+stack main@t.lua:11 work@t.lua:8
+stack main@t.lua:12 work@t.lua:8
+stack main@t.lua:11 work@t.lua:7
+stack main@t.lua:12 work@t.lua:7
+N 0x1000 16000 1
+N 0x9000 5000 3
+mark half
+F 0x1000 1
+N 0x20000 {bytes} 2
+N 0x30000 512 3
+N 0x40000 4480 4
+mark end
+end exit
+"""
+
+
+@pytest.mark.parametrize(
+    "replaced, first", [(16000, None), (15000, None), (17000, ("work (t.lua:8)", 16000, 17000, 1000))]
+)
+def test_net_growth_is_not_of_what_was_replaced(
+    replaced: int, first: tuple | None, steve: Any, trace: Callable
+) -> None:
+    trace(REPLACED.format(bytes=replaced))
+    (found,) = json.loads(steve("check", "t.ljt", *MARKS, "--fail-if=net_growth > 1k", "--json").out)["conditions"]
+    causes = [(c["place"], c["live_bytes_from"], c["live_bytes_to"], c["net_growth"]) for c in found["causes"]]
+    grown = [
+        ("work (t.lua:7) < main (t.lua:12)", 0, 4480, 4480),
+        ("work (t.lua:7) < main (t.lua:11)", 5000, 5512, 512),
+    ]
+    assert found["found"] == 4992 + replaced - 16000
+    assert sorted(causes) == sorted(grown + ([first] if first else [])) and causes[0] == grown[0]
+
+
 @pytest.mark.parametrize("command", ["check", "diff"])
 def test_a_missing_mark_is_no_verdict(command: str, steve: Any, trace: Callable) -> None:
     trace(CACHE.format(bytes=500, closes=CLOSES))

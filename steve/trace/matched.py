@@ -153,6 +153,28 @@ class Matched:
             found[some] = self._tree.add(found[callers[some]], of_names[of_nodes[some]])
         return found[nodes]
 
+    def without_callers(self, nodes: np.ndarray) -> np.ndarray:
+        """The nodes of stacks cut after the innermost frame of the program's own code; other nodes as they are."""
+        if not self._is_tree:
+            return nodes
+        known: dict[tuple[int, ...], int] = {}  # the names of the frames that are left, and their number
+        which = [known.setdefault(self._innermost(node), len(known)) for node in nodes.tolist()]
+        left, found = list(known), np.zeros(len(known), "u4")
+        for depth in range(1, max(map(len, left), default=0) + 1):
+            some = [i for i, names in enumerate(left) if len(names) >= depth]
+            found[some] = self._tree.add(found[some], np.array([left[i][-depth] for i in some], "u4"))
+        return found[which]
+
+    def _innermost(self, node: int) -> tuple[int, ...]:
+        """The names of the frames of a stack as far as the first one of the program's own code; without such, the first."""
+        names: list[int] = []
+        while node:
+            names.append(int(self._tree.names[node]))
+            if self._own[names[-1]]:
+                return tuple(names)
+            node = int(self._tree.callers[node])
+        return tuple(names[:1])
+
     def steps(self) -> tuple[np.ndarray, np.ndarray]:
         """By node, that of its callers, which has a smaller number, and the number of its name. Node 0 is the root."""
         return self._tree.callers, self._tree.names
