@@ -83,6 +83,22 @@ def program_end_text(end: dict) -> str:
     return f"{end['signal']}" if end["ended"] == "signal" else end["ended"]
 
 
+def cut_short(trace: "Trace", end: str | None) -> str:
+    """That the program did not end as a program does that has done its work, or that the file ends before it: "" if nothing
+    says so. end: the mark up to which it was read; what came after that is not judged."""
+    if end is not None:
+        return ""
+    found = program_end(trace)
+    how = {"killed": "was killed", "signal": f"was ended by {found['signal']}"}.get(found["ended"], "")
+    if found["status"]:
+        how = f"ended with exit status {found['status']}"
+    if how:
+        return f"the program {how}: what it had not done by then is missing"
+    if trace.stats()["ending"] == "limit":
+        return "the file reached its largest size: what came after that is missing"
+    return ""
+
+
 def ended_with_program(trace: "Trace") -> bool:
     """Did the recording end with the program? Else what lives at its end may still be freed. A classic text does not say how
     the program ended, and counts as one that did."""

@@ -5,7 +5,7 @@ SPDX-License-Identifier: GPL-2.0-or-later
 import argparse
 import json
 
-from steve.analysis import blocks, conditions, gates, several
+from steve.analysis import blocks, conditions, gates, several, totals
 from steve.analysis.conditions import Outcome
 from steve.trace import missing, policy, rollups
 from steve.terminal import arguments
@@ -54,8 +54,10 @@ EXAMPLES = f"""\
 Exit status 0 if all rules hold, 1 if not. Accesses that begin inside a block and end beyond it are counted
 (crossing), but they are errors of the program, not of the trace. --json prints an object: file, events,
 live_at_end, sound, rules (for each rule count, the number of violations, and details of the first one),
-crossing and, if the native recorder has dropped events, lost (how many of each kind); --csv prints the same as
-lines key,value. A trace from which events are missing is sound, but what it says of blocks may be incomplete.
+crossing, program (how it ended) and, if the native recorder has dropped events, lost (how many of each kind);
+--csv prints the same as lines key,value. A trace from which events are missing is sound, but what it says of blocks
+may be incomplete. A note, also on stderr with --fail-if, says if the program was killed, was ended by a signal or had
+an exit status other than 0.
 Of several files, each is checked by itself, and the exit status is 1 if one of them is not sound; --json prints a
 list of their objects, --csv their lines with an empty one between.
 
@@ -132,6 +134,7 @@ def report_of(chosen: blocks.Blocks, found: dict) -> dict:
         "sound": not any(finding["count"] for finding in rules.values()),
         "rules": rules,
         "crossing": found["crossing"],
+        "program": totals.program_end(chosen.trace),
         **missing.facts(chosen.trace),
     }
 
@@ -180,8 +183,8 @@ def run(args: argparse.Namespace) -> int:
         most = None if args.json or args.csv else MOST_CAUSES
         judged = gates.judged(chosen, wanted, most) if wanted else None
         outcomes = judged.outcomes if judged else []
-        if judged and judged.remark:
-            complain(NAME, f"{chosen.trace.name}: {judged.remark}")
+        for remark in filter(None, [judged.remark, totals.cut_short(chosen.trace, args.end)] if judged else []):
+            complain(NAME, f"{chosen.trace.name}: {remark}")
         here = [outcome.condition for outcome in outcomes if outcome.failed]
         if wanted:
             report = {**report, "failed": bool(here), "conditions": [outcome_object(outcome) for outcome in outcomes]}
@@ -276,6 +279,8 @@ def text(chosen: blocks.Blocks, report: dict) -> str:
         lines.append(f"note     {crossing['count']} {end} in; {example(crossing)}")
     if "lost" in report:
         lines.append(f"note     {missing.text(chosen.trace)}")
+    if cut_short := totals.cut_short(chosen.trace, chosen.args.end):
+        lines.append(f"note     {cut_short}")
     verdict = "sound" if report["sound"] else "NOT SOUND"
     heading = chosen.title(
         f"{counted(report['events'], 'event')}, {counted(report['live_at_end'], 'block')} live at the end"

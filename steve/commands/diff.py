@@ -12,7 +12,7 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from steve.analysis import blocks, closed, conditions, differences, gates, looks, several, string_table
+from steve.analysis import blocks, closed, conditions, differences, gates, looks, several, string_table, totals
 from steve.analysis.conditions import Condition, Outcome
 from steve.analysis.differences import MEASURES
 from steve.analysis.resident_changes import ResidentChanges
@@ -53,6 +53,7 @@ RESIDENT = (
     Column("what", "resident", "", True),
 )
 UNCHANGED = "nothing changed"
+MOST_CUT_SHORT = 3  # programs of which the heading says that they did not end as usual
 CAUSES = 5  # sites that text and Markdown show for a condition that failed
 EXAMPLES = f"""\
 The two traces may come from different builds: places of code are matched by their functions and by where in these they
@@ -66,9 +67,13 @@ are added up, as other commands do; at peak: each process at its own peak.
 If both traces have looks at the pages (ljtrace run --pages), a second table says what was resident, by owner, as
 `steve resident` does, with the memory of the recorder. Of a folder, it is the sum over the processes.
 
+The heading and a line on stderr say if a program was killed, was ended by a signal or had an exit status other than
+0: what it had not done by then is missing, and a condition may pass because of that.
+
 With --fail-if, JSON is an object: failed (does a condition hold?), conditions (a list: condition, failed, a, b and
-change of its first name, or null for one of each site, and causes, the rows because of which it holds), resident (a
-list: measure, a, b, change, percent and what), and rows, the list that is otherwise the output.
+change of its first name, or null for one of each site, and causes, the rows because of which it holds), programs (of
+each file: file, ended, status and signal), resident (a list: measure, a, b, change, percent and what), and rows, the
+list that is otherwise the output.
 
 {blocks.WHERE_HELP}
 examples:
@@ -109,12 +114,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 class Side(NamedTuple):
     """What is measured of one side: the rows; those that conditions about sites judge; what was resident; the names of the
-    traces at whose end nothing of Lua lives because its states were closed."""
+    traces at whose end nothing of Lua lives because its states were closed; how the program of each trace ended, and what
+    is to be said of those that did not end as usual."""
 
     of_sites: Measured
     judged: Measured
     resident: looks.Measures
     closed: tuple[str, ...]
+    programs: tuple[dict, ...]
+    cut_short: tuple[str, ...]
 
 
 def measured(chosen: blocks.Blocks, names: Matched, judges_sites: bool) -> Side:
@@ -126,7 +134,15 @@ def measured(chosen: blocks.Blocks, names: Matched, judges_sites: bool) -> Side:
     others = string_table.without(chosen, by_type) if judges_sites else None
     if others is not None:
         judged = of_rows(others, others.sum_by(rollups.key_of(by), columns=differences.SUMS)[0], names)
-    return Side(found, judged, looks.measures(chosen, looks.NAMES), (chosen.trace.name,) if is_closed else ())
+    name, cut_short = chosen.trace.name, totals.cut_short(chosen.trace, chosen.args.end)
+    return Side(
+        found,
+        judged,
+        looks.measures(chosen, looks.NAMES),
+        (name,) if is_closed else (),
+        ({"file": name, **totals.program_end(chosen.trace)},),
+        (f"{name}: {cut_short}",) if cut_short else (),
+    )
 
 
 def of_rows(chosen: blocks.Blocks, sums: np.ndarray | Table, names: Matched) -> Measured:
@@ -206,8 +222,8 @@ def markdown_resident(rows: list[dict]) -> str:
     return "\n" + markdown_table([column.head for column in RESIDENT], cells, (len(RESIDENT) - 1,))
 
 
-def json_object(found: list[Outcome], resident: list[dict], rows: str) -> str:
-    """The JSON object. rows: the text of the list of rows."""
+def json_object(found: list[Outcome], programs: Sequence[dict], resident: list[dict], rows: str) -> str:
+    """The JSON object. programs: how they ended; rows: the text of the list of rows."""
     keys = [column.key for column in listing.recorded(COLUMNS)]
     listed = [
         {
@@ -220,7 +236,12 @@ def json_object(found: list[Outcome], resident: list[dict], rows: str) -> str:
         }
         for outcome in found
     ]
-    head = {"failed": any(outcome.failed for outcome in found), "conditions": listed, "resident": resident}
+    head = {
+        "failed": any(outcome.failed for outcome in found),
+        "conditions": listed,
+        "programs": list(programs),
+        "resident": resident,
+    }
     return json.dumps(head, indent=1)[:-2] + f',\n "rows": {rows}}}\n'
 
 
@@ -283,8 +304,9 @@ def measured_side(files: several.Files, names: Matched, judges_sites: bool) -> S
     for of_kind in ([part.of_sites for part in parts], [part.judged for part in parts]):
         nodes = names.add_joined(own, np.concatenate([part.nodes for part in of_kind]))
         joined.append(differences.added(of_kind, nodes))
-    names_of_closed = tuple(name for part in parts for name in part.closed)
-    return Side(*joined, looks.sum_of([part.resident for part in parts]), names_of_closed)
+    resident = looks.sum_of([part.resident for part in parts])
+    texts = (tuple(text for part in parts for text in getattr(part, of)) for of in ("closed", "programs", "cut_short"))
+    return Side(*joined, resident, *texts)
 
 
 def measured_first(args: argparse.Namespace, names: Matched, judges_sites: bool) -> tuple[str, Side, int]:
@@ -307,9 +329,16 @@ def change_text(first: Side, second: Side, key: str) -> str:
 
 
 def write(
-    args: argparse.Namespace, title: str, rows: Differences, found: list[Outcome], resident: list[dict], remark: str
+    args: argparse.Namespace,
+    title: str,
+    rows: Differences,
+    found: list[Outcome],
+    programs: Sequence[dict],
+    resident: list[dict],
+    remark: str,
 ) -> None:
-    """Write the comparison in the form that the arguments request. resident: rows of ResidentChanges; remark: a line, or ""."""
+    """Write the comparison in the form that the arguments request. programs: how they ended; resident: rows of ResidentChanges;
+    remark: a line, or ""."""
     columns = listing.unknown(COLUMNS, rows.unknown())
     if args.markdown:
         with Output(args.output or "-") as out:
@@ -320,6 +349,7 @@ def write(
             out.write(
                 json_object(
                     found,
+                    programs,
                     resident,
                     "".join(listing.json_parts(listing.cut(rows, args.top), columns, rows.sample)).rstrip(),
                 )
@@ -348,6 +378,8 @@ def run(args: argparse.Namespace) -> int:
     title = ", ".join(change_text(first, second, key) for key in differences.KEYS)
     if os.path.isdir(args.first) and len(files) == 1:
         title += f" ({several.PEAKS})"
+    cut_short = first.cut_short + second.cut_short
+    title += "".join(f" ({text})" for text in cut_short[:MOST_CUT_SHORT])
     every, in_full = Differences(names, first.of_sites, second.of_sites), args.json or args.csv
     judged = Differences(names, first.judged, second.judged) if judges_sites else every
     found = outcomes(wanted, first, second, every, judged, None if args.json else CAUSES)
@@ -360,6 +392,7 @@ def run(args: argparse.Namespace) -> int:
         f"{name} to {files.title(title, name=name_of(files, args.second), sample=rows.sample)}",
         rows,
         found,
+        first.programs + second.programs,
         resident.rows(),
         f"\n{remark}\n" if remark else "",
     )
@@ -367,6 +400,8 @@ def run(args: argparse.Namespace) -> int:
     said = closed.remark(found)
     for trace in second.closed if said else ():
         complain(NAME, f"{trace}: {said}")
+    for text in cut_short:
+        complain(NAME, text)
     if failed:
         complain(NAME, f"{len(failed)} of {len(found)} conditions failed: {'; '.join(failed)}")
     return max(status, files.verdict(), bool(failed))

@@ -28,6 +28,7 @@ from markupsafe import Markup
 from steve.analysis import looks
 from steve.analysis.differences import MEASURES, SUMS, Differences, Measured, measured
 from steve.analysis.resident_changes import ResidentChanges
+from steve.analysis.totals import cut_short
 from steve.kernels._report import HeapProfile
 from steve.report.collect import BINS
 from steve.report.page import environment, script, trace_name
@@ -69,7 +70,7 @@ class Names:
 class Side:
     """One of the two traces. rows: the measures by roll-up; accesses: were they recorded? problem: what is wrong with the
     trace; "" if nothing is. resident: what was resident. marks_made: the number of all marks, of which `marks` are the first.
-    """
+    cut_short: that the program did not end as usual; "" if it did."""
 
     name: str
     command: str
@@ -81,6 +82,7 @@ class Side:
     problem: str
     resident: looks.Measures
     marks_made: int = 0
+    cut_short: str = ""
 
     @property
     def label(self) -> str:
@@ -106,6 +108,7 @@ def side(opened: Callable[[], Blocks], names: Names) -> tuple[Side, Trace]:
         "" if problem is None else clean(str(problem), 400),
         looks.measures(chosen, looks.NAMES),
         totals["marks"],
+        cut_short(chosen.trace, chosen.args.end),
     )
     return found, chosen.trace
 

@@ -39,6 +39,16 @@ def compared(tmp_path_factory: pytest.TempPathFactory) -> tuple[Steve, Path]:
     return steve, folder / "b.ljt.changes.html"
 
 
+def test_a_program_that_was_killed(tmp_path: Path) -> None:
+    make_trace(tmp_path / "a.ljt", "N 4096 8\nend exit\n")
+    make_trace(tmp_path / "b.ljt", "N 4096 8\nend killed\n")
+    assert Steve(tmp_path)("report", "-q", "a.ljt", "b.ljt").returncode == 0
+    text = (tmp_path / "b.ljt.changes.html").read_text()
+    assert (
+        text.count("missing.</p>") == 1 and "<strong>B:</strong> the program was killed: what it had not done" in text
+    )
+
+
 @pytest.fixture
 def page(compared: tuple[Steve, Path], driver: Any) -> Page:  # noqa: F811
     found = Page(driver, compared[1])

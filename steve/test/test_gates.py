@@ -130,6 +130,35 @@ def test_a_damaged_trace_fails_whatever_the_conditions(checked: Callable, tmp_pa
     assert checked("peak_live > 50M").returncode == 1
 
 
+ENDS = [
+    ("end killed\n", "the program was killed"),
+    ("info signal 11\nend killed\n", "the program was ended by SIGSEGV"),
+    ("info exit_status 3\nend exit\n", "the program ended with exit status 3"),
+    ("end limit\n", "the file reached its largest size"),
+    ("info exit_status 0\nend exit\n", ""),
+    ("end stopped\n", ""),
+]
+
+
+@pytest.mark.parametrize("end, says", ENDS)
+def test_a_program_that_did_not_do_its_work(end: str, says: str, steve: Any, trace: Callable) -> None:
+    """A condition passes, since what came later is missing; the status is that of the conditions, and it is said."""
+    facts, _, last = end.rpartition("end ")
+    trace(facts + SCRIPT.replace("end exit", f"mark half\nend {last}"), "b.ljt")
+    trace(SCRIPT, "a.ljt")
+    for command in (("check", "b.ljt"), ("diff", "a.ljt", "b.ljt")):
+        for form in ((), ("--markdown",)) if command[0] == "diff" else ((),):
+            done = steve(*command, "-q", "--fail-if", "peak_live > 50M", *form)
+            assert done.returncode == 0 and says in done.out
+            assert done.out.count("missing") == done.err.count("missing") == int(bool(says))
+            assert (f"steve {command[0]}: b.ljt: {says}: what" in done.err) is bool(says)
+    assert "missing" not in steve("check", "b.ljt", "--to", "half", "--fail-if", "peak_live > 50M").err
+    ended = json.loads(steve("info", "b.ljt", "--json").out)["program"]
+    assert json.loads(steve("check", "b.ljt", "--json").out)["program"] == ended
+    found = json.loads(steve(*command, "--fail-if", "peak_live > 50M", "--json").out)["programs"]
+    assert found[1] == {"file": "b.ljt", **ended}
+
+
 # a full cache, all of which is replaced between the marks, and at the end of which its state is closed; `end` is also
 # the name of an earlier mark
 CACHE = """\
