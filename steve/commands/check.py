@@ -2,8 +2,11 @@
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """
+from __future__ import annotations
+
 import argparse
 import json
+from typing import TYPE_CHECKING
 
 from steve.analysis import blocks, conditions, gates, several, totals
 from steve.analysis.conditions import Outcome
@@ -15,6 +18,9 @@ from steve.terminal.units import counted
 from steve.system.messages import complain
 from steve.system.output import Output
 from steve.parallel.rounds import Whole
+
+if TYPE_CHECKING:
+    from steve.trace._memtrace import Trace
 
 NAME = "check"
 HELP = "verify the invariants of a memtrace; fail if the program needed too much or lost memory"
@@ -32,6 +38,7 @@ RULES = {
     "totals": "the totals in the file equal the events counted",
     "counts": "the reader counted the same events and blocks",
     "left": "the file's list of blocks alive at the end is right",
+    "read": "the file can be read to its end",
 }
 CHOSEN = {"count": 0, "skipped": "checked for the whole trace only"}
 MOST_CAUSES = 5  # sites that text shows for a condition that failed
@@ -67,7 +74,7 @@ rules:
 The command always reads all events and keeps track of all blocks. With --where it reports only violations and
 crossing accesses of the selected blocks, and counts only their events; with --from and --to, only those between the
 marks. Events are numbered from the first mark on. The rules totals, counts and left concern the whole trace and are
-skipped in these cases.
+skipped in these cases. The rule read is that nothing before the end, or the mark of --to, is damaged or cut off.
 
 With -j, parts of the trace are verified in parallel. Each part begins with the trace's own list of live blocks, which
 must equal the blocks alive at the end of the part before it. If a rule is violated, one processor reads the whole
@@ -113,10 +120,15 @@ def checked(chosen: blocks.Blocks) -> dict:
     found = chosen.over_events(_totals.Check)
     if isinstance(chosen.trace, Whole):
         report = None if found is None else report_of(chosen, found)
-        if report is not None and report["sound"]:
+        if report is not None and not {*broken(report["rules"])} - {"read"}:
             return report
         found = chosen.over_events(_totals.Check, in_shards=False)
     return report_of(chosen, found)
+
+
+def broken(rules: dict) -> list[str]:
+    """The names of the rules that are broken. rules: the findings."""
+    return [name for name, finding in rules.items() if finding["count"]]
 
 
 def report_of(chosen: blocks.Blocks, found: dict) -> dict:
@@ -126,12 +138,13 @@ def report_of(chosen: blocks.Blocks, found: dict) -> dict:
         "totals": totals_finding(chosen, found),
         "counts": counts_finding(chosen, found),
         "left": left_finding(chosen, found),
+        "read": read_finding(chosen.trace),
     }
     return {
         "file": chosen.trace.name,
         "events": found["events"],
         "live_at_end": found["live"],
-        "sound": not any(finding["count"] for finding in rules.values()),
+        "sound": not broken(rules),
         "rules": rules,
         "crossing": found["crossing"],
         "program": totals.program_end(chosen.trace),
@@ -244,6 +257,16 @@ def left_finding(chosen: blocks.Blocks, found: dict) -> dict:
     return {"count": wrong, **({"stated_and_counted": {"left": [len(stated), found["live"]]}} if wrong else {})}
 
 
+def read_finding(trace: Trace | Whole) -> dict:
+    """Is something of the file left out, because it is damaged or cut off? A file that is still written is not."""
+    problem, damaged = trace.problem, trace.stats()["damaged_chunks"]
+    if problem is not None and problem.code == "growing":
+        return {"count": 0, "skipped": "the file is still written"}
+    if problem is not None:
+        return {"count": 1, "problem": str(problem).removeprefix(f"{trace.name}: ")}
+    return {"count": damaged, **({"problem": f"{counted(damaged, 'damaged chunk')} left out"} if damaged else {})}
+
+
 def example(finding: dict) -> str | None:
     """Details of the first violation as text, or None."""
     if "event" in finding:
@@ -263,6 +286,8 @@ def line(name: str, finding: dict) -> str:
         return f"skipped  {RULES[name]}: {finding['skipped']}"
     if not finding["count"]:
         return f"ok       {RULES[name]}"
+    if "problem" in finding:
+        return f"BROKEN   {RULES[name]}: {finding['problem']}"
     return f"BROKEN   {RULES[name]}: {finding['count']} times; {example(finding)}"
 
 

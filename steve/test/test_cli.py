@@ -298,7 +298,7 @@ def test_check(steve: Steve, trace: Maker) -> None:
     result = steve("check", "t.ljt")
     assert result.returncode == 0
     lines = result.out.splitlines()
-    assert [line.split()[0] for line in lines[:-2]] == ["ok"] * 12
+    assert [line.split()[0] for line in lines[:-2]] == ["ok"] * 13
     assert lines[-2].startswith("note     1 access ends beyond the block") and lines[-1].endswith("sound")
     assert json.loads(steve("check", "--json", "t.ljt").out)["crossing"]["count"] == 1
 

@@ -123,11 +123,29 @@ def test_chosen_blocks(checked: Callable, trace: Callable) -> None:
     assert done.returncode == 2 and "errors are looked for in whole recordings only" in done.err
 
 
-def test_a_damaged_trace_fails_whatever_the_conditions(checked: Callable, tmp_path: Path) -> None:
-    assert checked("peak_live > 50M").returncode == 0
+@pytest.mark.parametrize("options", [(), ("-j", "2"), ("--salvage",)], ids=str)
+def test_a_damaged_trace_fails_whatever_the_conditions(
+    options: tuple, steve: Any, trace: Callable, tmp_path: Path
+) -> None:
+    """It is not sound, though no rule about its events is broken."""
+    trace(SCRIPT)
+    condition = "--fail-if=peak_live > 50M"
+    assert steve("check", "t.ljt", condition, *options).returncode == 0
+    path = tmp_path / "t.ljt"
+    content = path.read_bytes()
+    path.write_bytes(content[:-30] if options != ("--salvage",) else content[:-30] + bytes(8) + content[-22:])
+    done = steve("check", "-q", "t.ljt", condition, *options)
+    assert done.returncode == 1 and "BROKEN   the file can be read to its end: " in done.out
+    assert done.out.count("BROKEN") == 1 and ": NOT SOUND\n" in done.out and ": sound" not in done.out
+    found = json.loads(steve("check", "t.ljt", "--json", *options).out)
+    assert not found["sound"] and found["rules"]["read"]["problem"] in done.out
+
+
+def test_a_trace_that_is_damaged_after_the_mark(steve: Any, trace: Callable, tmp_path: Path) -> None:
+    trace("N 0x1000 8\nmark half\nflush\n" + "N 0x2000 8\nF 0x2000\n" * 9 + "end exit\n")
     path = tmp_path / "t.ljt"
     path.write_bytes(path.read_bytes()[:-30])
-    assert checked("peak_live > 50M").returncode == 1
+    assert steve("check", "t.ljt", "--to", "half").returncode == 0
 
 
 ENDS = [
