@@ -26,9 +26,10 @@ import numpy as np
 from markupsafe import Markup
 
 from steve.analysis import looks
+from steve.analysis.blocks import choice_text
 from steve.analysis.differences import MEASURES, SUMS, Differences, Measured, measured
 from steve.analysis.resident_changes import ResidentChanges
-from steve.analysis.totals import cut_short
+from steve.analysis.totals import NEVER_FREED, cut_short, not_freed
 from steve.kernels._report import HeapProfile
 from steve.report.collect import BINS
 from steve.report.page import environment, script, trace_name
@@ -52,7 +53,7 @@ TEXTS = {
     "blocks": "blocks made",
     "bytes": "bytes requested",
     "peak_bytes": "live bytes at the peak",
-    "live_bytes": "bytes never freed",
+    "live_bytes": "bytes",  # measures_of() adds what is true of them
     "accesses": "accesses to blocks",
 }
 SCRIPT = "report/changes.js"
@@ -70,7 +71,8 @@ class Names:
 class Side:
     """One of the two traces. rows: the measures by roll-up; accesses: were they recorded? problem: what is wrong with the
     trace; "" if nothing is. resident: what was resident. marks_made: the number of all marks, of which `marks` are the first.
-    cut_short: that the program did not end as usual; "" if it did."""
+    cut_short: that the program did not end as usual; "" if it did. choice: which blocks are compared, as headings have it;
+    live: what is true of the blocks that live at the end of what was read."""
 
     name: str
     command: str
@@ -83,6 +85,8 @@ class Side:
     resident: looks.Measures
     marks_made: int = 0
     cut_short: str = ""
+    choice: str = ""
+    live: str = NEVER_FREED
 
     @property
     def label(self) -> str:
@@ -109,6 +113,8 @@ def side(opened: Callable[[], Blocks], names: Names) -> tuple[Side, Trace]:
         looks.measures(chosen, looks.NAMES),
         totals["marks"],
         cut_short(chosen.trace, chosen.args.end),
+        clean(choice_text(chosen.args).removeprefix(", "), 400),
+        not_freed(chosen.trace) if chosen.args.end is None else clean(f"live at '{chosen.args.end}'"),
     )
     return found, chosen.trace
 
@@ -263,7 +269,9 @@ def anchors(first: Side, second: Side) -> list[tuple[int, int, str]]:
 def measures_of(first: Side, second: Side) -> dict[str, str]:
     """The measures that both traces have, with their texts."""
     both = first.accesses and second.accesses
-    return {key: text for key, text in TEXTS.items() if key != "accesses" or both}
+    live = first.live if first.live == second.live else "live at the end"
+    texts = TEXTS | {"live_bytes": f"bytes {live}"}
+    return {key: text for key, text in texts.items() if key != "accesses" or both}
 
 
 def not_recorded(first: Side, second: Side) -> str:

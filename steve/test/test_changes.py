@@ -49,6 +49,37 @@ def test_a_program_that_was_killed(tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.parametrize(
+    "options, choice, live",
+    [
+        ((), "", "bytes never freed"),
+        (("--to", "half"), "to &#39;half&#39;", "bytes live at &#39;half&#39;"),
+        (("--from", "half"), "from &#39;half&#39;", "bytes never freed"),
+        (("--where", "size > 1", "--from", "half", "--to", "end"), None, "bytes live at &#39;end&#39;"),
+    ],
+)
+def test_a_part_of_the_run(options: tuple, choice: str | None, live: str, tmp_path: Path) -> None:
+    """The page says which part it is, and no block is called never freed that may be freed after the mark."""
+    choice = "where size &gt; 1, from &#39;half&#39;, to &#39;end&#39;" if choice is None else choice
+    for name in ("a.ljt", "b.ljt"):
+        make_trace(tmp_path / name, "N 4096 8\nmark half\nN 8192 8\nmark end\nF 4096\nF 8192\nend exit\n")
+    assert Steve(tmp_path)("report", "-q", "a.ljt", "b.ljt", *options).returncode == 0
+    text = (tmp_path / "b.ljt.changes.html").read_text()
+    assert text.count("Only a part is compared") == int(bool(choice))
+    assert f"Only a part is compared: {choice}.</p>" in text or not choice
+    assert f'<option value="live_bytes">{live}</option>' in text
+    assert dict(changes_data(text)["measures"])["live_bytes"] == live.replace("&#39;", "'")
+
+
+def test_bytes_that_live_at_a_detach(tmp_path: Path) -> None:
+    for name, end in (("a.ljt", "exit"), ("b.ljt", "detached"), ("c.ljt", "detached")):
+        make_trace(tmp_path / name, f"N 4096 8\nend {end}\n")
+    for name, live in (("a.ljt", "live at the end"), ("c.ljt", "not freed before the recording ended")):
+        assert Steve(tmp_path)("report", "-q", name, "b.ljt", "-f").returncode == 0
+        text = (tmp_path / "b.ljt.changes.html").read_text()
+        assert dict(changes_data(text)["measures"])["live_bytes"] == f"bytes {live}"
+
+
 @pytest.fixture
 def page(compared: tuple[Steve, Path], driver: Any) -> Page:  # noqa: F811
     found = Page(driver, compared[1])
