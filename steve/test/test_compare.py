@@ -413,8 +413,23 @@ def test_the_program_of_the_trace(tmp_path: Path) -> None:
     assert all(one["end_resident"][0] <= one["resident"][0] for one in result["results"])
     (tmp_path / "app.ljt").unlink()
     alone = compare(ops, "--allocator", "glibc,mimalloc", "--rounds", 5).stdout
-    assert "the file does not say on which allocator the program runs; the reference is glibc" in alone
+    assert (
+        "the file does not say on which allocator the program runs; the reference is glibc (its memtrace says it"
+        in alone
+    )
     assert "what mimalloc returns after some time is not seen, if the program took longer; --duration=TIME" in alone
+
+
+def test_the_name_of_the_memtrace_is_said(tmp_path: Path) -> None:
+    """Of an ops file without its memtrace, under which names both are looked for. A memtrace has no such remark."""
+    for name in ("app-ops", "app.ljt-ops", "app"):
+        (tmp_path / name).write_text("0 N 4096 8\n")
+        said = recorded_program(str(tmp_path / name), {}).described("glibc")
+        assert said.endswith(
+            "the reference is glibc (its memtrace says it, if it is beside the ops file: app.ljt of app.ljt-ops)"
+        )
+    alone = recorded_program(str(make_trace(tmp_path / "other.ljt", "N 4096 8\nend exit\n")), {}).described("glibc")
+    assert alone.endswith("the reference is glibc")
 
 
 @pytest.mark.skipif(not shutil.which("steve-replay"), reason="steve-replay is not built")

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from steve.system.errors import SteveError
@@ -29,7 +29,8 @@ LONG_ENOUGH = 0.5  # part of the program's time that a replay takes at least, to
 class Program:
     """allocator: a name as that of a driver; "" if it is not known. object: path of the library or executable that contains
     its malloc. is_within: is that the executable? names: under which the program was started, without folders. seconds:
-    how long it ran; 0 if that is not known. others: of other_heaps()."""
+    how long it ran; 0 if that is not known. others: of other_heaps(). ops: the name of an ops file without its memtrace; "" if
+    there is one."""
 
     allocator: str = ""
     object: str = ""
@@ -38,6 +39,7 @@ class Program:
     seconds: float = 0.0
     cpu_seconds: float = 0.0
     others: tuple[str, ...] = ()
+    ops: str = field(default="", compare=False)
 
     def environment(self, options: OptionSet) -> dict[str, str] | None:
         """The variables that start the program with these options. None if no variables do: its executable contains
@@ -93,7 +95,11 @@ class Program:
     def described(self, reference: str) -> str:
         """A sentence about its allocator, without a full stop. reference: with what others are compared."""
         if not self.allocator:
-            return f"the file does not say on which allocator the program runs; the reference is {reference}"
+            name = self.ops.removesuffix("-ops").removesuffix(".ljt")
+            remedy = (
+                f" (its memtrace says it, if it is beside the ops file: {name}.ljt of {name}.ljt-ops)" if name else ""
+            )
+            return f"the file does not say on which allocator the program runs; the reference is {reference}{remedy}"
         text = f"the program ran on {self.allocator}"
         if self.is_within:
             text += f", which is in its executable ({self.object}): LD_PRELOAD has no effect on this program"
@@ -138,9 +144,9 @@ def recorded_program(path: str, libraries: Mapping[str, str]) -> Program:
     from steve.trace._memtrace import Trace
 
     if source.holds_operations(path):
-        path = path.removesuffix("-ops")
+        ops, path = os.path.basename(path), path.removesuffix("-ops")
         if not os.path.isfile(path) or source.holds_operations(path):
-            return Program()
+            return Program(ops=ops)
     try:
         trace = Trace(path)
         trace.skim()
