@@ -240,9 +240,10 @@ def choosable(steve: Steve, trace: Callable[..., Path]) -> Steve:
 
 def plain(out: str) -> str:
     """The output without what may differ: times interpolated between marks, the marks, check's rules for whole
-    traces, and the rule of findings that is not judged between marks."""
+    traces, the rule of findings that is not judged between marks, and what leaks knows at the end of the trace only."""
     if not out.startswith("{"):
-        return out.replace('"not_judged": "--from and --to choose marks"', '"not_judged": null')
+        out = out.replace('"not_judged": "--from and --to choose marks"', '"not_judged": null')
+        return out.replace('"divided": null', '"divided": 0')
     found = json.loads(out)
     found.pop("seconds", None)
     if "rules" in found:
