@@ -622,7 +622,8 @@ def test_lines_of_code_compiled_before_are_approximate(tmp_path: Path) -> None:
     for command in (["sites"], ["summary"], ["lines"], ["leaks"]):
         assert run(["steve", *command, trace.path]).complaint.count(remark) == 1
     assert "approximate" not in run(["steve", "sites", "-q", trace.path]).complaint
-    assert remark in steve("report", trace.path, "-o", "-").text
+    page = steve("report", trace.path, "-o", "-").text
+    assert remark in page and "; the line is approximate, as said above." in page
     good(["ljtrace", "run", f"--out={tmp_path / 'whole.ljt'}", "luajit", script])  # ends at once, since `stop` exists
     assert "approximate" not in run(["steve", "sites", tmp_path / "whole.ljt"]).complaint
 

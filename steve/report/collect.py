@@ -128,6 +128,7 @@ class TraceData:
     dropped_at_least: bool
     not_seen: dict[str, Any]
     approximate_lines: str
+    approximate: frozenset[str]  # the lines that it is about
     instructions: int
     time_unit: str
     accesses: bool
@@ -525,6 +526,7 @@ def _described(
         dropped=max(stats["totals"]["dropped"], totals["lost"]),
         dropped_at_least=is_least(stats),
         approximate_lines=earlier_code.remark(trace),
+        approximate=frozenset(earlier_code.lines(trace)),
         not_seen=runtimes.facts(trace, totals["peak_bytes"] if chosen.is_whole() else None),
         instructions=extent(stats, {"last_event": totals["time"]})["instructions"],
         time_unit=time_unit(trace),

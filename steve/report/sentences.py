@@ -22,6 +22,7 @@ from steve.terminal.units import counted, human_bytes, human_ns
 
 MOST = 3
 WORTH = 0.02
+APPROXIMATE = "; the line is approximate, as said above"  # of code that was compiled before an attach
 BEFORE_ATTACH = "[before the attach]"  # the frame of blocks from before
 KEPT, OF_NO_USE, BRIEF, WAITING = range(4)  # kinds of trouble, the worst first; garbage that waits is hardly one
 
@@ -313,7 +314,7 @@ def sentences(data: TraceData, findings: list[Finding]) -> list[Sentence]:
             Sentence(
                 each.line,
                 f"{each.rule.text(each.bytes, each.blocks)}{when(data, each)} "
-                f"({each.share:.1%} of {_whole(data, each.rule)[1]}).",
+                f"({each.share:.1%} of {_whole(data, each.rule)[1]}){APPROXIMATE if each.line in data.approximate else ''}.",
                 path_of(each.site),
                 link_to(data, each.site, each.key),
                 held_text(data, each.site) if each.rule.trouble == KEPT else "",
