@@ -15,15 +15,8 @@
 
 #include <string.h>
 
-/* LEAST_WITH_OWN: if functions of an allocator are patched, which may keep so much for itself. MOST_OF_ATTACH: what the library
- * uses beside its tables in a process that it is loaded into; 6 MiB were seen. */
-enum {
-    LEAST_GROWTH = 4 << 20,
-    LEAST_WITH_OWN = 64 << 20,
-    MOST_OF_ATTACH = 12 << 20,
-    MANY_TIMES = 16,
-    STATUS_BYTES = 4096
-};
+/* LEAST_WITH_OWN: if functions of an allocator are patched, which may keep so much for itself. */
+enum { LEAST_GROWTH = 4 << 20, LEAST_WITH_OWN = 64 << 20, MANY_TIMES = 16, STATUS_BYTES = 4096 };
 
 static uint64_t s_at_begin;
 uint64_t unseen_counted;
@@ -98,8 +91,7 @@ void unseen_begin(void)
 
 void unseen_end(void)
 {
-    const uint64_t before = s_at_begin + (native_options.attached ? MOST_OF_ATTACH : 0);
-    const uint64_t now = anonymous_bytes(), grown = now > before ? now - before : 0;
+    const uint64_t now = anonymous_bytes(), grown = now > s_at_begin ? now - s_at_begin : 0;
     const uint64_t least = native_calls_nest ? LEAST_WITH_OWN : LEAST_GROWTH;
     put_peak();
     if (!s_at_begin || grown < least || unseen_counted >= grown / MANY_TIMES || !native_ring_try_lock())
