@@ -175,8 +175,8 @@ def _are_of_one_program(one: str, other: str) -> bool:
 
     if any(path == "-" or source.is_pipe(path) for path in (one, other)):
         return False
-    traces = [Trace(path) for path in (one, other)]
     try:
+        traces = [Trace(path) for path in (one, other)]
         for trace in traces:
             trace.probe()
         begun = [[trace.info().get(name) for name in ("pid", "start_unix_seconds")] for trace in traces]
