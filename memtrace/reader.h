@@ -157,8 +157,8 @@ bool mt_live_block(const struct mt_reader *r, uint32_t slot, struct mt_live_bloc
 bool mt_survivors(struct mt_reader *r, uint64_t **ordinals, size_t *n);
 
 /* Does the reader know the containers of the trace, from its CONTAINERS chunks? Then events and live blocks have
- * `container` and `kept`, which are 0 for all blocks if it does not: the file has no such list (it has no containers, it was cut off,
- * or its recorder is older), the list is damaged, or the file is not seekable or is followed. The current position does
+ * `container` and `kept`, which are 0 for all blocks if it does not: the file has no such list (it has no containers, it
+ * was cut off, or its recorder is older), the list is damaged, or the file is not seekable or is followed. The current position does
  * not change. */
 bool mt_has_containers(struct mt_reader *r);
 

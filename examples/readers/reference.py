@@ -999,8 +999,9 @@ class Reader:
     def _container_list(self, stream: Stream) -> Iterator[str]:
         before = len(self._containers)
         self._more_containers = self._list(stream, self._containers)
-        check(not self._containers or self._containers[-1] < self._handles, "CONTAINERS of blocks that never were")
-        yield from (f"container handle={handle}" for handle in self._containers[before:])
+        check(not self._containers or self._containers[-1] >> 1 < self._handles, "CONTAINERS of blocks that never were")
+        for number in self._containers[before:]:
+            yield f"container handle={number >> 1}" + (" kept=1" if number & 1 else "")
 
     def _survivor_list(self, stream: Stream) -> None:
         self._more_survivors = self._list(stream, self._survivors)

@@ -183,6 +183,31 @@ def test_native(tmp_path: Path) -> None:
     assert differences(path) == ""
 
 
+POOLS = """\
+#include <stdlib.h>
+__attribute__((noipa)) char *pool_make(void) { return malloc(4096); }
+__attribute__((noipa)) void *pool_piece(char *pool, size_t n) { return pool + n; }
+__attribute__((noipa)) void pool_end(char *pool) { free(pool); }
+int main(void) {
+    char *freed = pool_make(), *kept = pool_make();
+    pool_piece(freed, 100), pool_piece(kept, 100), pool_end(freed);
+    return 0;
+}
+"""
+
+
+def test_divided_blocks(tmp_path: Path) -> None:
+    """Of two blocks that pools divide, one is not freed."""
+    path, program = tmp_path / "t.ljt", tmp_path / "p"
+    (tmp_path / "p.c").write_text(POOLS)
+    good(["gcc", "-O1", "-o", program, tmp_path / "p.c"])
+    functions = [f"--pool-fn={each}" for each in ("pool_make:make", "pool_piece:alloc", "pool_end:end")]
+    good(["ljtrace", "run", *functions, f"--out={path}", program])
+    containers = [line for line in lines(dump(path)) if line.startswith("container ")]
+    assert len(containers) == 2 and sum("kept" in line for line in containers) == 1
+    assert differences(path) == ""
+
+
 def test_children(tmp_path: Path) -> None:
     """A forked child's file begins with the blocks that it inherits."""
     (tmp_path / "t.c").write_text(FORK)

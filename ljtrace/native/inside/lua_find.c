@@ -2,8 +2,8 @@
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  *
- * The kernel reads the memory (process_vm_readv), since other threads may unmap it at any time: a few bytes of each page that the
- * program has used.
+ * The kernel reads the memory (process_vm_readv), since other threads may unmap it at any time: a few bytes of each page that
+ * the program has used.
  */
 #include "ljtrace/native/inside/lua_find.h"
 #include "ljtrace/protocol/kernel.h"
