@@ -398,3 +398,27 @@ def test_copy_outlives_the_recording(tmp_path: Path) -> None:
                 assert _children(process.pid) == [], way
                 assert universe(path)["unaccounted"] == 0
         assert process.poll() is None
+
+
+def test_copy_that_is_slow(tmp_path: Path) -> None:
+    """The end of the recording waits for it, and says so."""
+    path, script = tmp_path / "t.ljt", tmp_path / "s.lua"
+    script.write_text(
+        'local ffi = require "ffi" ffi.cdef "int usleep(unsigned);"\n'
+        "local keep = {} for i = 1, 400000 do keep[i] = {i} end print(1) io.stdout:flush()\n"
+        "while true do keep[1] = {keep[2]} ffi.C.usleep(1000) end\n"
+    )
+    with started(["luajit", script], stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None and process.stdout.readline() == b"1\n"
+        words = ["ljtrace", "attach", "--universe", f"--out={path}", "--seconds=0.1", process.pid]
+        with started(words, stderr=subprocess.PIPE) as recorder:
+            end = time.monotonic() + SECONDS
+            while not (copy := _copy_of(process.pid)) or not os.listdir(f"/proc/{copy}/fd"):  # it is not yet connected
+                assert time.monotonic() < end
+            os.kill(copy, signal.SIGSTOP)
+            assert recorder.stderr is not None and b"recording process" in recorder.stderr.readline()
+            assert b"a copy of the process still writes the snapshot of its heap" in recorder.stderr.readline()
+            os.kill(copy, signal.SIGCONT)
+            assert recorder.wait(SECONDS) == 0
+        assert _children(process.pid) == []
+        assert universe(path)["unaccounted"] == 0

@@ -347,6 +347,15 @@ static void wait_for_copy(struct attach *a)
     }
 }
 
+/* A snapshot that takes the collector long is reported, since the recording was to end before. */
+static void report_long_copy(const struct attach *a)
+{
+    enum { LONG = 1000 /* milliseconds */ };
+    struct pollfd one = {.fd = a->launcher.socket, .events = POLLIN};
+    if (a->has_copy && poll(&one, 1, LONG) == 0)
+        complain("the recording has ended; a copy of the process still writes the snapshot of its heap");
+}
+
 /* -- waiting -- */
 
 static void block_signals(struct attach *a)
@@ -437,6 +446,7 @@ static int attach(struct attach *a)
         if ((asked || l->collector_ended) && target_lives(a->target.pid) && !l->ring->detached)
             recording_end(a);
     }
+    report_long_copy(a);
     launcher_show_messages(l);
     launcher_reap(l, 0);
     wait_for_copy(a);
