@@ -44,6 +44,7 @@ def test_recording_ends_at_the_filter(kind: str, options: list[str], tmp_path: P
     assert trace.ending() == "detached"
     said = "the recording ended when the program installed a seccomp filter that does not permit futex"
     assert said in trace.run.complaint and said in problems(trace)
+    assert steve("summary", trace.path).complaint.count(said) == 1
 
 
 @pytest.mark.parametrize("kind", LOOSE)

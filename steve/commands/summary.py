@@ -214,10 +214,12 @@ def run(args: argparse.Namespace) -> int:
 def remarks_of(chosen: blocks.Blocks, figures: dict) -> list[str]:
     """What to know of a file beside its totals. figures: the object of --json."""
     trace = chosen.trace
-    found = [f"{trace.name}: {sentence}" for sentence in figures.get("not_recorded", [])]
+    not_recorded = figures.get("not_recorded", [])
+    found = [f"{trace.name}: {sentence}" for sentence in not_recorded]
     if chosen.is_whole() and (remark := of_large_blocks(figures)):
         found.append(remark)
-    found += [*missing.remarks(trace), *runtimes.remarks(figures)]
+    found += [remark for remark in missing.remarks(trace) if remark not in not_recorded]
+    found += runtimes.remarks(figures)
     if cut := cut_stacks.counts(trace):
         found.append(cut_stacks.text(cut))
     return found

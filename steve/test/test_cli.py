@@ -485,6 +485,15 @@ def test_truncated_trace_is_not_complete(steve: Steve, trace: Maker, tmp_path: P
     assert figures["complete"] is False and figures["events"]["new"] >= 1
 
 
+def test_what_is_cut_off_is_not_said_to_be_absent(steve: Steve, trace: Maker, tmp_path: Path) -> None:
+    whole = trace("N 4096 16\nend exit\n").read_bytes()
+    (tmp_path / "none.ljt").write_bytes(trace("end exit\n").read_bytes())
+    (tmp_path / "cut.ljt").write_bytes(whole[:40])
+    none, cut = steve("summary", "none.ljt"), steve("summary", "cut.ljt")
+    assert "the trace has no blocks" in none.err and none.returncode == 0
+    assert "the trace has no blocks" not in cut.err and "cut off" in cut.err and cut.returncode == 1
+
+
 def test_salvage(steve: Steve, trace: Maker, tmp_path: Path) -> None:
     script = "".join(f"N {4096 + 64 * i} 32\n" for i in range(900)) + "end exit\n"
     damaged = bytearray(trace(script, chunk_events=100).read_bytes())

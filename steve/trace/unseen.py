@@ -48,7 +48,7 @@ def remarks(trace: Trace, blocks: int) -> list[str]:
     found = [line for line in recording.get(PROBLEMS, "").splitlines() if line]
     if FACTS[0] in recording:  # the native recorder has noted it among the problems as well
         found += [text(recording)] if recording.get(FACTS[2]) != "native" else []
-    elif blocks == 0 and not ("sample_mean" in recording or "sample_every" in recording):
+    elif blocks == 0 and trace.problem is None and not ("sample_mean" in recording or "sample_every" in recording):
         found.append(
             "the trace has no blocks: the program has allocated none while it was recorded, or by functions that the recorder "
             "does not know; see --alloc-prefix in ljtrace(1)"
