@@ -110,7 +110,8 @@ SITE_RULES = (
         "the bytes alive grow in each of {parts} equal parts of the run up to its last New, or of the second half of that, by a "
         "quarter of the mean of these parts or more, in all by {growth} or more and by a quarter of what is alive at last; in "
         "the heap of a garbage collector only if it has freed objects in {parts} parts of the run, or twice with a pause "
-        "between; times in which the program hardly allocates do not count if they are less than a third of the run",
+        "between, and if what is alive is more than its garbage can be; times in which the program hardly allocates do not "
+        "count if they are less than a third of the run",
         "remove what is no longer needed from the list, table or cache that holds the blocks, or bound its size",
         False,
     ),

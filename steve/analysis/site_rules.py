@@ -3,7 +3,7 @@ steve/kernels/lives/site_rules.h.
 
 Growth compares what is alive at moments of the run, up to its last New: many programs free everything at their end. An
 object that a garbage collector has not yet freed is alive, so such objects count only if the collector has run often
-enough.
+enough, and if they are more than garbage can be. Where that is not so, the sites are named as not judged.
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """
@@ -16,7 +16,7 @@ import numpy as np
 
 from steve.analysis.rules import PEAKS_HELD, PEAKS_REQUESTED, UNIVERSE_SHOWS
 from steve.trace.rollups import Sums
-from steve.terminal.units import counted
+from steve.terminal.units import counted, human_bytes
 
 if TYPE_CHECKING:
     from steve.analysis.folds import Table
@@ -26,8 +26,11 @@ if TYPE_CHECKING:
 FEWEST_PARTS = 9  # before the last New, which leaves at least as many operations as the Frees at the end of the run
 # a part is busy if it has this share of the News of a mean part; the others do not count if most parts are busy
 LEAST_BUSY, MOSTLY = 0.25, 2 / 3
+NAMED = 3  # sites that are not judged
 # of objects of a garbage collector that rise, but not as evenly as the rule has it
 UNEVEN = "of {}, what is kept rises in each part of the run, but unevenly: a longer recording tells whether it grows"
+# of those that rise and of which most may be garbage
+GARBAGE = "of {}, what is alive rises, but may be garbage that was not yet collected: a longer recording tells whether it grows"
 # slope: bytes in 1,000 operations; since, until: the operations between which growth was judged
 FOUND = [("blocks", "u8"), ("size", "u8"), ("accesses", "u8"), ("slope", "f8"), ("since", "u8"), ("until", "u8")]
 BLOCKS, BYTES, ACCESSES = range(3)
@@ -36,7 +39,8 @@ NONE = Sums(np.zeros(0, "u4"), np.zeros(0, FOUND))
 
 class Run(NamedTuple):
     """What the rules need to know of the whole run. collected: by part, the objects that a garbage collector freed; news: by
-    part, the News."""
+    part, the News; garbage: of the bytes that a site made in the heap of a garbage collector, the part that may be garbage.
+    """
 
     before_frees: int  # operations up to the last New
     allocated: int  # bytes requested
@@ -47,13 +51,16 @@ class Run(NamedTuple):
     blocks: int
     bytes: int  # of all blocks that are judged
     snapshots: bool = False  # has the trace some of Lua states that grew?
+    garbage: float = 0.0
 
 
 class Judgement(NamedTuple):
-    """found: by row, what a rule finds (FOUND); not_judged: what it could not judge, and why, as text; "" = nothing."""
+    """found: by row, what a rule finds (FOUND); not_judged: what it could not judge, and why, as text; "" = nothing; unsure: by
+    such a reason, which has {} for the number of sites, and by row, the bytes that are not judged."""
 
     found: np.ndarray
-    not_judged: str
+    not_judged: str = ""
+    unsure: dict[str, np.ndarray] = {}
 
 
 def run_of(sums: SiteSums, totals: Mapping[str, int], snapshots: bool) -> Run:
@@ -62,7 +69,15 @@ def run_of(sums: SiteSums, totals: Mapping[str, int], snapshots: bool) -> Run:
     known = (totals[name] for name in ("allocated", "peak_bytes"))
     parts = sums.parts()
     of_parts = sums.width(), parts["collected"], parts["news"]
-    return Run(sums.last_new() + 1, *known, *of_parts, int(made[BLOCKS]), int(made[BYTES]), snapshots)
+    run = Run(sums.last_new() + 1, *known, *of_parts, int(made[BLOCKS]), int(made[BYTES]), snapshots)
+    return run._replace(garbage=_garbage(parts[: -(-run.before_frees // run.width)]))
+
+
+def _garbage(parts: np.ndarray) -> float:
+    """The part of what was requested in the heap of a garbage collector that may be garbage: LuaJIT's frees all garbage in the
+    time in which the program requests as much as the heap has at most. parts: those up to the last New."""
+    requested = int(parts["requested"].sum())
+    return int(np.cumsum(parts["kept"]).max(initial=0)) / requested if requested else 0.0
 
 
 def judged(
@@ -73,13 +88,37 @@ def judged(
     keys, run = sums.keys(totals["operations"]), run_of(sums, totals, snapshots)
     parts: dict[str, list[Sums]] = {key: [NONE] for key in JUDGES}
     not_judged = dict.fromkeys(JUDGES, "")
+    unsure: dict[str, dict[str, dict[int, int]]] = {key: {} for key in JUDGES}
     for some in rollup.merged_in_parts(keys, sums.rows):
         for key, judge in JUDGES.items():
-            found, unjudged = judge(some.rows, run, thresholds)
-            not_judged[key] = unjudged or not_judged[key]
-            kept = np.flatnonzero(found["size"])
-            parts[key].append(Sums(some.numbers[kept], found[kept]))
-    return {key: (Sums(*map(np.concatenate, zip(*found))), not_judged[key]) for key, found in parts.items()}
+            one = judge(some.rows, run, thresholds)
+            not_judged[key] = one.not_judged or not_judged[key]
+            kept = np.flatnonzero(one.found["size"])
+            parts[key].append(Sums(some.numbers[kept], one.found[kept]))
+            for reason, size in one.unsure.items():
+                of_rows = zip(some.numbers[size > 0].tolist(), size[size > 0].tolist())
+                unsure[key].setdefault(reason, {}).update(of_rows)
+    texts = {key: not_judged[key] or _not_judged(unsure[key], rollup, run) for key in JUDGES}
+    return {key: (Sums(*map(np.concatenate, zip(*found))), texts[key]) for key, found in parts.items()}
+
+
+def _short(name: str) -> str:
+    """The innermost frame of a site, or the name of another row."""
+    return name.split(" < ")[0]
+
+
+def _not_judged(unsure: Mapping[str, Mapping[int, int]], rollup: Rollup, run: Run) -> str:
+    """What could not be judged, as text: each reason with the largest sites. unsure: the bytes by reason and row."""
+    texts = []
+    for reason, sizes in unsure.items():
+        if not sizes:
+            continue
+        first = sorted(sizes, key=lambda number: -sizes[number])[:NAMED]
+        names = [f"{_short(rollup.text(number))}: {human_bytes(sizes[number])}" for number in first]
+        others = [counted(len(sizes) - NAMED, "other")] if len(sizes) > NAMED else []
+        text = reason.format(counted(len(sizes), "site"))
+        texts.append(f"{text} ({', '.join([*names, *others])})")
+    return "; ".join([*texts, *([UNIVERSE_SHOWS] if texts and run.snapshots else [])])
 
 
 def made(sums: SiteSums, rollup: Rollup) -> Sums:
@@ -109,21 +148,25 @@ def growth(rows: np.ndarray, run: Run, thresholds: Mapping[str, float]) -> Judge
         return Judgement(
             found, f"the run up to its last New ({length}) is too short, or too small a part of the whole run"
         )
-    garbage, uneven = np.zeros(len(rows), bool), np.zeros(len(rows), bool)
+    unsure = {reason: np.zeros(len(rows), "u8") for reason in (_rare_rounds(run, thresholds), GARBAGE, UNEVEN)}
+    rare, garbage, uneven = unsure.values()
     for moments in _stretches(run.news[: parts - 1], int(thresholds["parts"])):
         enough = _has_collected(run.collected[: parts - 1], moments[0], thresholds)
         one = _growth_in(rows, moments, thresholds)
         one["slope"] = np.round(1000 * one["size"] / ((moments[-1] - moments[0]) * float(run.width)), 2)
         one["since"], one["until"] = (np.where(one["size"] > 0, at * run.width, 0) for at in (moments[0], moments[-1]))
-        certain = enough | (rows["managed"] == 0)
-        garbage |= (one["size"] > 0) & ~certain
-        found = np.where((found["size"] == 0) & certain, one, found)
-        uneven |= certain & _grows_unevenly(rows, moments, thresholds)
-    if (garbage & (found["size"] == 0)).any():
-        return Judgement(found, _rare_rounds(run, thresholds))
-    count = np.count_nonzero(uneven & (found["size"] == 0))
-    text = UNEVEN.format(counted(int(count), "site")) if count else ""
-    return Judgement(found, f"{text}; {UNIVERSE_SHOWS}" if count and run.snapshots else text)
+        is_plain, alive = rows["managed"] == 0, np.cumsum(rows["bytes"], axis=1)[:, moments[-1]]
+        is_more = is_plain | (alive >= run.garbage * rows["requested"])
+        np.maximum(rare, one["size"], out=rare, where=~(enough | is_plain))
+        np.maximum(garbage, one["size"], out=garbage, where=(enough & ~is_more))
+        found = np.where((found["size"] == 0) & (enough | is_plain) & is_more, one, found)
+        rises = enough & is_more & _grows_unevenly(rows, moments, thresholds)
+        np.maximum(uneven, alive.astype("u8"), out=uneven, where=rises)
+    known = found["size"] > 0
+    for size in unsure.values():
+        size[known] = 0
+        known |= size > 0
+    return Judgement(found, unsure=unsure)
 
 
 def _stretches(news: np.ndarray, parts: int) -> Iterator[np.ndarray]:
@@ -140,25 +183,27 @@ def _stretches(news: np.ndarray, parts: int) -> Iterator[np.ndarray]:
 
 
 def _rare_rounds(run: Run, thresholds: Mapping[str, float]) -> str:
-    """Why growth of a garbage collector's objects is not judged."""
+    """Why growth of a garbage collector's objects is not judged, with {} for the number of sites."""
     return (
-        f"objects of the garbage collector, which freed some in {np.count_nonzero(run.collected):,} parts of the run; "
-        f"{thresholds['parts']} are needed, or two with a pause between; snapshots tell garbage from what is kept: "
+        "objects of the garbage collector of {}, because it freed some in "
+        f"{np.count_nonzero(run.collected):,} parts of the run, too few or not while these rose; {thresholds['parts']} are "
+        "needed, or two with a pause between"
         + (
-            UNIVERSE_SHOWS
+            ""
             if run.snapshots
-            else "with --universe=growing in the recording, `steve universe` shows what grew"
+            else "; snapshots tell garbage from what is kept: with --universe=growing in the recording, `steve universe` shows "
+            "what grew"
         )
     )
 
 
 def _has_collected(collected: np.ndarray, first: int, thresholds: Mapping[str, float]) -> bool:
     """Has the garbage collector run often enough for growth from the first part judged on to be no garbage? It has if it freed
-    objects in many parts. LuaJIT's also runs when the heap has doubled, which is seldom in a program whose temporaries
+    objects in many parts since then. LuaJIT's also runs when the heap has doubled, which is seldom in a program whose temporaries
     are not allocated, because the JIT compiler has sunk them. Two collections with a pause between them are then enough,
     if they end after the first step: what was garbage before is gone, so garbage alone would not grow in each step."""
     runs = collected > 0
-    if np.count_nonzero(runs) >= thresholds["parts"]:
+    if np.count_nonzero(runs[first:]) >= thresholds["parts"]:
         return True
     ends = np.flatnonzero(runs & ~np.append(runs[1:], False))
     return np.count_nonzero(ends >= first + (len(collected) - first) / thresholds["parts"]) >= 2

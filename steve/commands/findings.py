@@ -506,9 +506,10 @@ def text(title: str, errors: list[dict], findings: list[dict], args: argparse.Na
     empty = [found for found in findings if not found["sites"] and not is_free(found)]
     if nothing := [found["title"] for found in empty if not found["not_judged"]]:
         parts.append(f"found nothing: {'; '.join(nothing)}\n")
-    not_judged = [f"{found['title']} ({found['not_judged']})" for found in empty if found["not_judged"]]
-    if not_judged or left_out:
-        parts.append(f"not looked for: {'; '.join([*not_judged, *filter(None, [left_out])])}\n")
+    if not_judged := [f"{found['title']} ({found['not_judged']})" for found in empty if found["not_judged"]]:
+        parts.append(f"not judged: {'; '.join(not_judged)}\n")
+    if left_out:
+        parts.append(f"not looked for: {left_out}\n")
     return tables.in_locale("\n".join(parts))
 
 

@@ -11,7 +11,7 @@ SPDX-License-Identifier: GPL-2.0-or-later
 """
 import numpy as np
 
-from libc.stdint cimport uint8_t, uint32_t, uint64_t
+from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 
 from steve.kernels._lives cimport groups_key, TakesLives
 from steve.kernels.ckernels cimport keyed_rows, life
@@ -112,7 +112,8 @@ cdef extern from "steve/kernels/lives/site_rules.h" nogil:
         site_rules_totals totals
         size_t changes
     struct site_rules_part:
-        uint64_t collected, news
+        uint64_t collected, news, requested
+        int64_t kept
     struct site_rules:
         site_rules_kept *kept
         keyed_rows of_keys
@@ -134,7 +135,7 @@ SITE_SUMS = np.dtype(TOTALS + dtype_of("site_rules_changes").descr)
 assert SITE_SUMS.itemsize == sizeof(site_rules_row)
 KEPT = np.dtype(TOTALS + [("changes", f"u{sizeof(size_t)}")])
 assert KEPT.itemsize == sizeof(site_rules_kept)
-PART = np.dtype([("collected", "u8"), ("news", "u8")])
+PART = np.dtype([("collected", "u8"), ("news", "u8"), ("requested", "u8"), ("kept", "i8")])
 assert PART.itemsize == sizeof(site_rules_part)
 
 
@@ -206,7 +207,8 @@ cdef class SiteSums(TakesLives):
         return self.s.last_new
 
     def parts(self):
-        """By part of the run: the objects of a garbage collector that were freed in it (collected), and its News."""
+        """By part of the run: its News; of the heap of a garbage collector, the objects that were freed (collected), the bytes
+        of the blocks that were made (requested), and by how many bytes what is alive has changed (kept)."""
         return view_of(self.s.parts, SITE_RULES_PARTS, PART).copy()
 
 

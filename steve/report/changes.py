@@ -354,6 +354,7 @@ def render(names: Names, first: Side, second: Side) -> bytes:
             resident=resident.rows(),
             resident_remark=resident.remark(),
             no_growth="",
+            some_growth=False,
             data=data_of(names, first, second),
             script=Markup(script(SCRIPT)),
         )

@@ -344,6 +344,7 @@ def _render(data: TraceData, sites: int, comparison: Comparison | None, film: Fi
             free=kept_free if (kept_free := data.kept_free[0]) and kept_free.is_much else None,
             free_texts={**FREE_TEXTS, "help": looks.free_help([data.free_call])},
             no_growth=data.not_judged.get("growth", ""),
+            some_growth="growth" in data.found and bool(data.found["growth"].rows["size"].any()),
             link=partial(link_to, data),
             of_snapshot=partial(of_snapshot, data),
             offsets=offsets,

@@ -142,7 +142,8 @@ def render(
             sentences=sentences_of(found, totals["bytes"], ends),
             not_freed=" or ".join(sorted(ends.not_freed))
             + (", with garbage of Lua not yet collected" if ends.of_lua else ""),
-            no_growth="",
+            no_growth="".join(one.rule["not_judged"] or "" for one in found if one.rule["finding"] == "growth"),
+            some_growth=any(one.lines for one in found if one.rule["finding"] == "growth"),
             findings=[one for one in found if one.lines],
             nothing=[one.rule["title"] for one in found if not one.lines and not one.rule["not_judged"]],
             not_judged=[(one.rule["title"], one.rule["not_judged"]) for one in found if one.rule["not_judged"]],

@@ -622,7 +622,7 @@ def test_what_a_rule_could_not_judge_is_said(steve: Steve, trace: Callable[..., 
     assert rows["growth"]["not_judged"] == why and rows["growth"]["blocks"] == 0
     assert rows["temporary_line"]["not_judged"] is None and rows["never_freed"]["not_judged"] is None
     text = steve("findings", "t.ljt", "--rules", "growth,temporary_line").out
-    assert f"\nnot looked for: Growing ({why})\n" in text and "\nfound nothing: Hot line of temporaries\n" in text
+    assert f"\nnot judged: Growing ({why})\n" in text and "\nfound nothing: Hot line of temporaries\n" in text
     not_searched = rows["leaked"]["not_judged"]
     assert not_searched == "the recorder did not search for pointers at the end"
     of_report = json.loads(steve("report", "t.ljt", "--json").out)["not_judged"]

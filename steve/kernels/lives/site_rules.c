@@ -58,7 +58,8 @@ static void halve(int64_t *changes)
 
 static struct site_rules_part sum_of(const struct site_rules_part *one, const struct site_rules_part *other)
 {
-    return (struct site_rules_part){one->collected + other->collected, one->news + other->news};
+    return (struct site_rules_part){one->collected + other->collected, one->news + other->news,
+                                    one->requested + other->requested, one->kept + other->kept};
 }
 
 static void double_width(struct site_rules *s)
@@ -93,6 +94,8 @@ static bool add_alive(struct site_rules *s, struct site_rules_kept *kept, const 
     struct site_rules_changes *changes;
 
     site_rules_cover(s, life->died + life->freed);
+    if (life->type == MT_TYPE_STRING_TABLE)
+        return true;
     from = next_part(s, life->born);
     if (life->freed)
         to = next_part(s, life->died);
@@ -138,6 +141,27 @@ static bool is_managed(const struct life *life)
     return life->type != MT_TYPE_UNKNOWN && life->type <= MT_TYPE_UDATA;
 }
 
+/* Bytes of a block in the heap of a garbage collector that are judged, else 0. */
+static uint64_t requested_of(const struct life *life)
+{
+    return life->type == MT_TYPE_UNKNOWN || life->type == MT_TYPE_STRING_TABLE ? 0 : life->size;
+}
+
+static void add_to_parts(struct site_rules *s, const struct life *life)
+{
+    const uint64_t requested = requested_of(life);
+    struct site_rules_part *part = &s->parts[life->born / s->width];
+
+    part->news++;
+    part->requested += requested;
+    part->kept += (int64_t)requested;
+    if (!life->freed)
+        return;
+    part = &s->parts[life->died / s->width];
+    part->collected += is_managed(life);
+    part->kept -= (int64_t)requested;
+}
+
 /* False when out of memory. */
 static bool add_life(struct site_rules *s, struct site_rules_kept *kept, const struct life *life)
 {
@@ -153,13 +177,13 @@ static bool add_life(struct site_rules *s, struct site_rules_kept *kept, const s
         return false;
     if (s->last_new < life->born)
         s->last_new = life->born;
-    s->parts[life->born / s->width].news++;
+    add_to_parts(s, life);
     row->managed += life->type != MT_TYPE_UNKNOWN;
+    row->requested += requested_of(life);
     if (!life->freed)
         return true;
     row->frees++;
     row->held += (double)(life->died_allocated - life->born_allocated);
-    s->parts[life->died / s->width].collected += is_managed(life);
     return true;
 }
 

@@ -3,7 +3,8 @@
  * The rules of findings.h judge a block by its own life. These judge what a site does in the whole run: see
  * steve/analysis/site_rules.py. The run is divided into at most SITE_RULES_PARTS equal parts. Their width in operations
  * doubles whenever there would be more, so at the end there are more than half as many. What is alive at the beginning
- * of a part does not depend on the width at the time when a block was added.
+ * of a part does not depend on the width at the time when a block was added. LuaJIT's table of strings is never counted as
+ * alive: which site makes it grow says nothing of that site.
  * Memory: O(keys that occur). Not for samples of the blocks: weights are not used.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later */
@@ -30,9 +31,11 @@ struct site_rules_kept {
     size_t changes; /* their number, from 1; 0: there are none */
 };
 
-/* What happened in a part of the run. collected: objects of a garbage collector that were freed. */
+/* What happened in a part of the run. Of the heap of a garbage collector: collected, the objects that were freed; requested, the
+ * bytes of the blocks that were made; kept, by how many bytes what is alive has changed. */
 struct site_rules_part {
-    uint64_t collected, news;
+    uint64_t collected, news, requested;
+    int64_t kept;
 };
 
 struct site_rules {
