@@ -255,7 +255,7 @@ def _parts(args: argparse.Namespace, folder: str) -> Parts:
     paths = [os.path.join(folder, name) for name in ("whole", "first", "second")]
     opsarrays.write_binary(paths[0], everything)
     threads = everything.thread.max() > 1 and not (everything.thread == 0).any()
-    hints = hints_of(everything, threads)
+    hints = hints_of(everything, threads)._replace(ends=args.goal == "end")
     if args.holdout:
         return Parts(paths[0], paths[0], ops_of(args.holdout, folder, args.quiet), args.holdout, threads, hints)
     if args.goal == "end":  # the halves end elsewhere, or begin without what led there
@@ -468,6 +468,8 @@ def _hints(hints: Hints) -> list[str]:
         reasons.append(f"{hints.threads} threads: options of arenas")
     if hints.has_large:
         reasons.append(f"{human_bytes(hints.large_freed)} freed in large blocks: thresholds for these")
+    if hints.ends:
+        reasons.append("the goal is the end: delays after which free memory is returned")
     return [f"tried first, as the trace suggests: {'; '.join(reasons)}"] if reasons else []
 
 
@@ -524,7 +526,7 @@ def _text(result: Result) -> str:
     ]
     lines += _too_short(result)
     lines += _hints(choice.found.hints)
-    for allocator, options in choice.found.ineffective.items():
+    for allocator, options in choice.found.without_effect().items():
         lines.append(f"no effect on this trace: {allocator} {', '.join(options)}")
     lines += _left_out(choice)
     lines += _verdicts(result.verification, choice.reference)
@@ -573,7 +575,7 @@ def _as_json(args: argparse.Namespace, result: Result) -> dict[str, Any]:
         "tried": found.tried,
         "not_tried": [row.name for row in found.not_tried],
         "not_replayed": [row.name for row in choice.not_replayed],
-        "no_effect": found.ineffective,
+        "no_effect": found.without_effect(),
         "unusable": {row.name: reason for row, reason in found.unusable.items()},
         "verified": [check.as_dict() for check in result.verification.checks] if result.verification else [],
         "not_verified": (result.verification.obstacle or None) if result.verification else None,

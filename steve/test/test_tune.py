@@ -29,7 +29,7 @@ from steve.tune.bindings import Image, images_of
 from steve.tune.choice import Choice, choose, replay_defaults
 from steve.tune.measure import Bench, missing_library
 from steve.tune.options import Allocator, OptionSet, find_tables, read_table
-from steve.tune.search import Hints, Search, combined, drawn, hints_of, singles
+from steve.tune.search import Found, Hints, Search, combined, drawn, hints_of, singles
 from steve.tune.program import Program, recorded_program
 from steve.tune.verify import Check, Verification, obstacle, run_program
 
@@ -306,6 +306,23 @@ def test_what_the_trace_suggests_is_tried_first(monkeypatch: pytest.MonkeyPatch)
         chosen_first = search.first_candidates(alone, 2 * (len(wanted) + 2), 1e18)
         assert chosen_first[: len(wanted)] == wanted and len(chosen_first) == len(wanted) + 2
         assert search.first_candidates(alone, 2 * len(wanted) - 1, 1e18) == wanted[: len(wanted) - 1]
+
+
+def test_an_option_is_without_effect_only_if_all_its_values_were_tried() -> None:
+    jemalloc = OptionSet(read_table(str(SOURCE / "drivers/allocators/jemalloc.toml"), "jemalloc"))
+    tried = {"jemalloc": ["dirty_decay_ms", "muzzy_decay_ms"]}
+    untried = [jemalloc.with_setting("dirty_decay_ms", "0")]
+    assert Found([], 9, untried, ineffective=tried).without_effect() == {"jemalloc": ["muzzy_decay_ms"]}
+    assert Found([], 9, untried, ineffective={"jemalloc": ["dirty_decay_ms"]}).without_effect() == {}
+    both = [jemalloc.with_setting("dirty_decay_ms", "0").with_setting("muzzy_decay_ms", "1000")]
+    assert Found([], 9, both, ineffective=tried).without_effect() == tried
+
+
+def test_what_frees_memory_late_is_tried_first_if_the_end_counts() -> None:
+    jemalloc = OptionSet(read_table(str(SOURCE / "drivers/allocators/jemalloc.toml"), "jemalloc"))
+    at_once = jemalloc.with_setting("dirty_decay_ms", "0")
+    assert Hints(ends=True).suggests(at_once) and not Hints().suggests(at_once)
+    assert not Hints(ends=True).suggests(jemalloc.with_setting("tcache", "false"))
 
 
 def test_hints_of_operations(tmp_path: Path) -> None:

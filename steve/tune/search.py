@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from steve.allocstats.medians import ratio
 from steve.analysis.opsarrays import FREE
-from steve.tune.measure import Bench, Samples
+from steve.tune.measure import MEMORY, Bench, Samples
 from steve.tune.options import Allocator, OptionSet
 
 if TYPE_CHECKING:
@@ -32,11 +32,12 @@ CLOSE = 0.003  # scores whose difference is less may be ranked by the number of 
 
 
 class Hints(NamedTuple):
-    """What a trace suggests to try first: options for several threads, if there are any; those for large blocks, if many
-    bytes of such blocks were freed."""
+    """What a trace and the goal suggest to try first: options for several threads, if there are any; those for large blocks,
+    if many bytes of such blocks were freed; delays after which free memory is returned, if what counts is the end."""
 
     threads: int = 1
     large_freed: int = 0
+    ends: bool = False
 
     @property
     def has_large(self) -> bool:
@@ -46,7 +47,12 @@ class Hints(NamedTuple):
     def suggests(self, one: OptionSet) -> bool:
         """Is one of its options suggested?"""
         options = [one.allocator.option(name) for name, _ in one.settings]
-        return any((option.threads and self.threads > 1) or (option.large and self.has_large) for option in options)
+        return any(
+            (option.threads and self.threads > 1)
+            or (option.large and self.has_large)
+            or (option.timed and self.ends and not option.threads)
+            for option in options
+        )
 
 
 def hints_of(operations: Ops, several_threads: bool) -> Hints:
@@ -72,8 +78,8 @@ def hints_of(operations: Ops, several_threads: bool) -> Hints:
 @dataclass
 class Found:
     """What the search found. hints: what the trace suggested to try first. finalists: best first. tried: how many
-    option sets. not_tried: those for which the budget was too small. unusable: with the reasons. ineffective: settings
-    without an effect, by allocator."""
+    option sets. not_tried: those for which the budget was too small. unusable: with the reasons. ineffective: options
+    none of whose values that were tried has an effect, by allocator."""
 
     finalists: list[OptionSet]
     tried: int
@@ -81,6 +87,15 @@ class Found:
     unusable: dict[OptionSet, str] = field(default_factory=dict)
     ineffective: dict[str, list[str]] = field(default_factory=dict)
     hints: Hints = Hints()
+
+    def without_effect(self) -> dict[str, list[str]]:
+        """The options that have no effect, by allocator: all their values were tried."""
+        open_ones = {(one.allocator.name, one.settings[0][0]) for one in self.not_tried if len(one.settings) == 1}
+        found = {
+            allocator: [option for option in options if (allocator, option) not in open_ones]
+            for allocator, options in self.ineffective.items()
+        }
+        return {allocator: options for allocator, options in found.items() if options}
 
 
 def singles(allocator: Allocator, threads: bool) -> list[OptionSet]:
@@ -180,7 +195,7 @@ class Search:
         return list(dict.fromkeys(found))
 
     def ineffective(self, alone: list[OptionSet]) -> dict[str, list[str]]:
-        """The options none of whose values changed memory, page faults or time, by allocator."""
+        """The options none of whose values that were tried changed memory, page faults or time, by allocator."""
         changed: dict[tuple[str, str], bool] = {}
         for one in alone:
             key = (one.allocator.name, one.settings[0][0])
@@ -196,10 +211,13 @@ class Search:
         mine, base = self.bench.samples[one], self.bench.samples.get(default, Samples())
         if not mine.resident or not base.resident:
             return True
-        resident, default_resident = (self.bench.of(each, self.reference, "peak") for each in (one, default))
-        for values, others in ((resident, default_resident), (mine.faults, base.faults)):
-            if abs(ratio(values, others).value - 1) > SAME:
-                return True
+        pairs = [(mine.faults, base.faults)]
+        pairs += [
+            (self.bench.of(one, self.reference, goal), self.bench.of(default, self.reference, goal))
+            for goal in {"peak", self.goal if self.goal in MEMORY else "peak"}
+        ]
+        if any(abs(ratio(values, others).value - 1) > SAME for values, others in pairs):
+            return True
         time_ratio = ratio(mine.cpu, base.cpu)
         return time_ratio.low > 1 + SAME or time_ratio.high < 1 - SAME
 
