@@ -39,8 +39,7 @@ NONE = Sums(np.zeros(0, "u4"), np.zeros(0, FOUND))
 
 class Run(NamedTuple):
     """What the rules need to know of the whole run. collected: by part, the objects that a garbage collector freed; news: by
-    part, the News; garbage: of the bytes that a site made in the heap of a garbage collector, the part that may be garbage.
-    """
+    part, the News; requested, kept: by part, as in steve/kernels/lives/site_rules.h."""
 
     before_frees: int  # operations up to the last New
     allocated: int  # bytes requested
@@ -51,7 +50,8 @@ class Run(NamedTuple):
     blocks: int
     bytes: int  # of all blocks that are judged
     snapshots: bool = False  # has the trace some of Lua states that grew?
-    garbage: float = 0.0
+    requested: np.ndarray = np.zeros(1, "u8")
+    kept: np.ndarray = np.zeros(1, "i8")
 
 
 class Judgement(NamedTuple):
@@ -69,15 +69,22 @@ def run_of(sums: SiteSums, totals: Mapping[str, int], snapshots: bool) -> Run:
     known = (totals[name] for name in ("allocated", "peak_bytes"))
     parts = sums.parts()
     of_parts = sums.width(), parts["collected"], parts["news"]
-    run = Run(sums.last_new() + 1, *known, *of_parts, int(made[BLOCKS]), int(made[BYTES]), snapshots)
-    return run._replace(garbage=_garbage(parts[: -(-run.before_frees // run.width)]))
+    of_heap = parts["requested"], parts["kept"]
+    return Run(sums.last_new() + 1, *known, *of_parts, int(made[BLOCKS]), int(made[BYTES]), snapshots, *of_heap)
 
 
-def _garbage(parts: np.ndarray) -> float:
-    """The part of what was requested in the heap of a garbage collector that may be garbage: LuaJIT's frees all garbage in the
-    time in which the program requests as much as the heap has at most. parts: those up to the last New."""
-    requested = int(parts["requested"].sum())
-    return int(np.cumsum(parts["kept"]).max(initial=0)) / requested if requested else 0.0
+def _garbage(run: Run, until: int) -> float:
+    """The part of what was requested in the heap of a garbage collector, up to the beginning of a part, that may be garbage
+    there. LuaJIT's collector frees all garbage in the time in which the program requests about as much as the heap has at
+    most; and when it has run, what was made before is no garbage, but for what was dropped since then."""
+    requested = run.requested[:until].astype("i8")
+    total, most = int(requested.sum()), int(np.cumsum(run.kept[:until]).max(initial=0))
+    runs = run.collected[:until] > 0
+    ends = np.flatnonzero(runs[:-1] & ~runs[1:])
+    if len(ends):
+        others = np.flatnonzero(~runs[: ends[-1] + 1])
+        most = min(most, int(requested[others[-1] + 1 if len(others) else 0 :].sum()))
+    return most / total if total else 0.0
 
 
 def judged(
@@ -156,7 +163,7 @@ def growth(rows: np.ndarray, run: Run, thresholds: Mapping[str, float]) -> Judge
         one["slope"] = np.round(1000 * one["size"] / ((moments[-1] - moments[0]) * float(run.width)), 2)
         one["since"], one["until"] = (np.where(one["size"] > 0, at * run.width, 0) for at in (moments[0], moments[-1]))
         is_plain, alive = rows["managed"] == 0, np.cumsum(rows["bytes"], axis=1)[:, moments[-1]]
-        is_more = is_plain | (alive >= run.garbage * rows["requested"])
+        is_more = is_plain | (alive >= _garbage(run, moments[-1]) * rows["requested"])
         np.maximum(rare, one["size"], out=rare, where=~(enough | is_plain))
         np.maximum(garbage, one["size"], out=garbage, where=(enough & ~is_more))
         found = np.where((found["size"] == 0) & (enough | is_plain) & is_more, one, found)

@@ -11,7 +11,7 @@ from hypothesis import given
 from reference_lives import Block, Lives, Run, granule
 from steve.analysis import site_rules
 from steve.analysis.rules import DEFAULTS, UNIVERSE_SHOWS, site_limits
-from steve.kernels._site_sums import ENDED, PART, SITE_SUMS, SiteSums
+from steve.kernels._site_sums import ENDED, SITE_SUMS, SiteSums
 from steve.kernels import _lives
 from steve.trace._memtrace import Trace
 from steve.trace.rollups import Sums
@@ -153,7 +153,9 @@ def test_the_collector_must_run_while_the_objects_rise() -> None:
 
 def test_what_may_all_be_garbage_is_not_judged() -> None:
     """The program has requested so little that the objects of a site may all be garbage that is not yet collected."""
-    run = run_of(garbage=0.5)
+    requested, kept = np.zeros(PARTS, "u8"), np.zeros(PARTS, "i8")
+    requested[:15], kept[0] = 10, 75
+    run = run_of(requested=requested, kept=kept)
     for requested, grown, unsure in ((300_000, 140_000, {}), (300_001, 0, {GARBAGE: [140_000]})):
         rows = rows_of(STEADY, managed=100, requested=requested)
         assert site_rules.growth(rows, run, DEFAULTS).found["size"] == grown
@@ -162,11 +164,18 @@ def test_what_may_all_be_garbage_is_not_judged() -> None:
 
 
 def test_the_part_that_may_be_garbage() -> None:
-    """That which is requested while the program requests as much as its objects are at most."""
-    parts = np.zeros(4, PART)
-    parts["requested"], parts["kept"] = (100, 200, 100, 0), (100, 50, -120, 0)
-    assert site_rules._garbage(parts) == 150 / 400
-    assert site_rules._garbage(np.zeros(4, PART)) == 0
+    """That which is requested while the program requests as much as its objects are at most, or since a collection began that
+    has ended."""
+    numbers = np.array([100, 200, 100, 50, 1000], "u8"), np.array([100, 150, -120, 10, 1000])
+
+    def garbage(*collected: int) -> float:
+        run = run_of(requested=numbers[0], kept=numbers[1], collected=np.array(collected))
+        return site_rules._garbage(run, 4)
+
+    assert garbage(0, 0, 0, 0, 9) == 250 / 450 and garbage(0, 0, 9, 9, 0) == 250 / 450, "none has ended"
+    assert garbage(0, 0, 9, 0, 0) == 150 / 450 and garbage(0, 9, 9, 0, 0) == 250 / 450
+    assert garbage(9, 9, 9, 0, 0) == 250 / 450 and garbage(9, 0, 9, 0, 9) == 150 / 450
+    assert site_rules._garbage(run_of(collected=np.zeros(PARTS, "u8")), 0) == 0
 
 
 def test_sites_that_are_not_judged_are_named() -> None:
