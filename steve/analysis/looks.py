@@ -215,9 +215,15 @@ FREE_RULE = (
 )
 
 
-def free_help(calls: Iterable[str]) -> str:
-    """What to do about free memory. calls: those that return it, of the allocators of the programs (free_call)."""
+def free_help(calls: Iterable[str], free: KeptFree | None) -> str:
+    """What to do about free memory. calls: those that return it, of the allocators of the programs (free_call); free: how much
+    it is, None if that is not known."""
     known = " or ".join(call for call in dict.fromkeys(calls) if call)
+    if free is not None and free.returnable < LEAST_RETURNABLE * free.free:
+        return (
+            "hardly any of it can be returned: `steve resident --by site` says which blocks keep their pages; put those that "
+            "live long apart from others, or let the allocator keep less: `steve tune --goal end` tries settings"
+        )
     return (
         f"return it when much was freed{f' ({known})' if known else ''}, or let the allocator keep less: `steve resident` says "
         "what it offers, `steve resident --by site` which blocks keep the rest of their pages, `steve tune --goal end` tries "
@@ -229,6 +235,9 @@ def free_call(trace: Trace) -> str:
     """The call that returns free memory of the allocator of the program; "" if that is not known."""
     found = allocators.allocator_of(trace)
     return found.call if found else ""
+
+
+LEAST_RETURNABLE = 0.1  # of the free memory, for the call that returns it to be named
 
 
 class KeptFree(NamedTuple):

@@ -7,7 +7,7 @@ neither: their bytes are a sum of their own. Memory is O(live blocks + objects).
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """
-from typing import TYPE_CHECKING, Dict, List, Optional
+from typing import TYPE_CHECKING, Callable, Dict, List, Optional
 
 from steve.analysis.folds import Kept, Table, columns
 
@@ -25,18 +25,23 @@ RETURNED = (  # {}: the option that selects the snapshot
 )
 
 
+def is_live(batch: "np.ndarray") -> "np.ndarray":
+    """A mask of the lives that did not end."""
+    return batch["freed"] == 0
+
+
 class Survivors(Kept):
     """The fold (see steve.analysis.folds) of the lives that did not end, of all heaps. key: what they will be summed by,
-    the name of a number of a life."""
+    the name of a number of a life. rule: from a batch of lives to the mask of those to keep."""
 
-    def __init__(self, key: str = "stack") -> None:
+    def __init__(self, key: str = "stack", rule: "Callable[[np.ndarray], np.ndarray]" = is_live) -> None:
         super().__init__()
-        self.key = key
+        self.key, self.rule = key, rule
 
     def add(self, batch: "np.ndarray", keep: "np.ndarray | None") -> None:
-        live = batch["freed"] == 0
+        live = self.rule(batch)
         kept = batch[live if keep is None else live & keep]
-        self._kept.append(columns(kept, "handle", "heap", self.key, "born_time", "size"))
+        self._kept.append(columns(kept, *dict.fromkeys(("handle", "heap", self.key, "born_time", "size", "type"))))
 
     def of_lua(self, trace: "Trace") -> "np.ndarray":
         """The lives in Lua heaps, by handle."""

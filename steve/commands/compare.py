@@ -44,7 +44,8 @@ columns of the table:
   time      CPU time of an operation in a replay without single timings, without what the replay itself costs. It
             includes a write to each page of new blocks, so the page faults that a program would have
   p50 to max  times of single operations; `<10 ns`: less than the step of the clock
-  resident  most bytes in pages that were touched; space: its place in order of these
+  resident  most bytes in pages of the heap that were touched; space: its place in order of these. Static data of an
+            allocator's library are not counted: 1.6 MiB for tcmalloc, little for others; `steve tune` counts them
   at end    resident after the last operation
   mapped    bytes obtained from the system when most were resident; less than resident if pages were left that are still
             in memory. `optimal` counts live bytes only and has no memory: 0 B

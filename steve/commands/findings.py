@@ -405,7 +405,7 @@ class OfAll:
             "finding": KEPT_FREE,
             "title": looks.FREE_TITLE,
             "rule": looks.FREE_RULE,
-            "help": looks.free_help(self._calls),
+            "help": looks.free_help(self._calls, self._free),
             "not_judged": in_short(list(self._not_looked)),
             "blocks": 0,
             "bytes": self._free.free,

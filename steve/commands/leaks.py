@@ -10,16 +10,17 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
-from steve.analysis import blocks, several
+from steve.analysis import blocks, several, string_table
 from steve.system import messages
 from steve.system.samples import Sample, variance
 from steve.terminal import listing
 from steve.analysis.folds import Sums, Together
 from steve.terminal.listing import Column
 from steve.trace import policy, rollups
+from steve.trace._memtrace import TYPE_NAMES
 from steve.analysis.divided import BLOCKS as DIVIDED_BLOCKS, BYTES as DIVIDED, Divided
 from steve.analysis.lost import Reached, is_leak, searched
-from steve.analysis.reachable import AT_EXIT, RETURNED, Survivors, sums_of
+from steve.analysis.reachable import AT_EXIT, RETURNED, Survivors, is_live, sums_of
 from steve.trace.stacks import SITE
 from steve.analysis.filter import fields_of
 from steve.analysis.totals import not_freed
@@ -116,11 +117,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     blocks.add_shards(parser)
 
 
-def is_live(batch: np.ndarray) -> np.ndarray:
-    """A mask of the lives that did not end."""
-    return batch["freed"] == 0
-
-
 class Leaks(Together):
     """The fold that collects, for the selected blocks: sums of those alive at the end and of all; the lives of those
     alive at the end; how those can be reached; and the blocks that other allocators divide.
@@ -129,7 +125,7 @@ class Leaks(Together):
     by."""
 
     def __init__(self, rule: Callable[[np.ndarray], np.ndarray], key: str) -> None:
-        self.sums, self.survivors = Sums((key, rule), key), Survivors(key)
+        self.sums, self.survivors = Sums((key, rule), key), Survivors(key, rule)
         self.reached, self.divided = Reached(rule, key), Divided(key)
         super().__init__(self.sums, self.survivors, self.reached, self.divided)
 
@@ -188,7 +184,10 @@ CLOSED = (
 
 
 def is_lua_closed(trace: Trace, survivors: Survivors) -> bool:
-    """Whether the trace has Lua heaps, and nothing in them is alive at the end, as after lua_close."""
+    """Whether the trace has Lua heaps, and nothing in them is alive at the end, as after lua_close. After an attach, what was
+    made before may be alive."""
+    if trace.info().get("attached") == "yes":
+        return False
     heaps = [trace.heap(number) for number in range(trace.counts()["heaps"])]
     return any(heap is not None and heap.kind == "lua" for heap in heaps) and not len(survivors.of_lua(trace))
 
@@ -257,6 +256,11 @@ UNCOLLECTED = (
 )
 
 
+LEAST_STRINGS = 0.02  # of all bytes, for the table to be named
+OF_STRINGS = (
+    "; {} of all are LuaJIT's table of strings, which grows on whichever line makes one more: --where 'not type = \"strtab\"' "
+    "leaves it out"
+)
 OF_DIVIDED = "; besides, {} of {} that other allocators, such as pools, divide were not freed: the blocks inside are what is listed"
 
 
@@ -274,7 +278,9 @@ def heading(totals: Mapping[str, int], state: str, snapshots: Sequence[str]) -> 
         title += "; a part can be a block of another row" if totals["exceeding"] else ""
     if totals[DIVIDED_BLOCKS]:
         title += OF_DIVIDED.format(counted(totals[DIVIDED_BLOCKS], "block"), counted(totals[DIVIDED], "byte"))
-    return title + (UNCOLLECTED.format(counted(totals["unknown"], "byte")) if totals["unknown"] else "")
+    title += UNCOLLECTED.format(counted(totals["unknown"], "byte")) if totals["unknown"] else ""
+    is_much = totals["strings"] > LEAST_STRINGS * totals["bytes"]
+    return title + (OF_STRINGS.format(counted(totals["strings"], "byte")) if is_much else "")
 
 
 def joined(live: rollups.Sums, made: rollups.Sums, reach: Reachability) -> rollups.Sums:
@@ -372,8 +378,10 @@ class LeakRows:
         self.rows.add(rollup, rows)
         self.totals.update(totals_of(live, reach))
         self._snapshots.update(dict.fromkeys(reach.snapshots))
+        of_lua = found.survivors.of_lua(chosen.trace)
+        self.totals["strings"] += int(of_lua["size"][of_lua["type"] == TYPE_NAMES.index(string_table.TYPE)].sum())
         if reach.lua is None:
-            self.totals["unknown"] += int(found.survivors.of_lua(chosen.trace)["size"].sum())
+            self.totals["unknown"] += int(of_lua["size"].sum())
         else:
             self.totals["exceeding"] += exceeding(rows)
         self._states[state_of(chosen)] = None

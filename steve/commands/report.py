@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from steve.analysis import several
-from steve.analysis.totals import not_freed
+from steve.analysis.totals import cut_short, not_freed
 from steve.analysis.blocks import WHERE_HELP, Blocks, add_choice, is_whole
 from steve.commands import pins
 from steve.parallel import processes
@@ -21,7 +21,7 @@ from steve.system.errors import SteveError, UsageError
 from steve.system.output import Output, check_ending, wrote
 from steve.system.messages import note
 from steve.terminal import arguments
-from steve.trace import policy, source
+from steve.trace import policy, rollups, source
 
 NAME = "report"
 HELP = "write one self-contained HTML file about a trace, or about what changed from one to another"
@@ -297,10 +297,13 @@ def _write_processes(args: argparse.Namespace, paths: list[str]) -> int:
     found, totals = findings.OfAll(of, findings.rules_of(of)), summary.Totals(of)
     lines, profile = several.Joined(of), JoinedProfile()
     files = several.Files(NAME, of, again=True, errors=findings.wants_errors(of))
-    command, ends = "", page.Ends(set(), False)
+    command, ends, cut = "", page.Ends(set(), False), {}
     for number, chosen in enumerate(files):
         found.add(chosen)
-        ends = page.Ends({*ends.not_freed, not_freed(chosen.trace)}, ends.of_lua or has_lua(chosen.trace))
+        of_lua = ends.of_lua or has_lua(chosen.trace) and _lives_in_lua(files.blocks(number))
+        ends = page.Ends({*ends.not_freed, not_freed(chosen.trace)}, of_lua)
+        if why := chosen.trace.problem or cut_short(chosen.trace, None):
+            cut[rollups.process_text(chosen.trace)] = str(why).removeprefix(f"{chosen.trace.name}: ")
         command = command or chosen.trace.info().get("command", "")
         totals.add(files.blocks(number))
         sites.add_sums(lines, files.blocks(number))
@@ -312,10 +315,16 @@ def _write_processes(args: argparse.Namespace, paths: list[str]) -> int:
     accesses = all(one["accesses"] is not None for one in judged)
     remark = files.title("numbers are sums over the processes")
     drawings = _drawings(profile)
-    _write(
-        args, page.render(name, command, remark, totals.figures(), judged, found.errors, rows, drawings, accesses, ends)
-    )
+    figures = totals.figures()
+    _write(args, page.render(name, command, remark, figures, judged, found.errors, rows, drawings, accesses, ends, cut))
     return files.verdict()
+
+
+def _lives_in_lua(chosen: Any) -> bool:
+    """Is a block in a heap of Lua alive at the end? None is if its state was closed. chosen: all blocks of a trace."""
+    from steve.analysis.reachable import Survivors
+
+    return len(chosen.fold(Survivors).fold.of_lua(chosen.trace)) > 0
 
 
 def has_lua(trace: Any) -> bool:

@@ -342,7 +342,7 @@ def _render(data: TraceData, sites: int, comparison: Comparison | None, film: Fi
             not_judged=not_judged(data),
             sentences=sentences(data, found),
             free=kept_free if (kept_free := data.kept_free[0]) and kept_free.is_much else None,
-            free_texts={**FREE_TEXTS, "help": looks.free_help([data.free_call])},
+            free_texts={**FREE_TEXTS, "help": looks.free_help([data.free_call], data.kept_free[0])},
             no_growth=data.not_judged.get("growth", ""),
             some_growth="growth" in data.found and bool(data.found["growth"].rows["size"].any()),
             link=partial(link_to, data),

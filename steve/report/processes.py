@@ -60,7 +60,7 @@ def lines_of(rows: Iterable[Mapping[str, Any]], key: str = "bytes") -> list[Line
 
 class Ends(NamedTuple):
     """What is known of the blocks that live at the ends of the recordings. not_freed: what is true of them, as
-    steve.analysis.totals.not_freed says it of each; of_lua: are there heaps of Lua?"""
+    steve.analysis.totals.not_freed says it of each; of_lua: are some of them in a heap of Lua?"""
 
     not_freed: set[str]
     of_lua: bool
@@ -104,7 +104,7 @@ def _processes(objects: list[dict]) -> list[dict]:
             "name": clean(one[PROCESS], NAME_LIMIT),
             "bytes": one["bytes"],
             "blocks": one["blocks"],
-            "ended": program_end_text(one["program"]),
+            "ended": program_end_text(one["program"]) + ("" if one["complete"] else ", not complete"),
         }
         for one in ranked[:MOST_PROCESSES]
     ]
@@ -121,11 +121,12 @@ def render(
     drawings: Mapping[str, str],
     accesses: bool,
     ends: Ends,
+    cut: Mapping[str, str],
 ) -> bytes:
     """The page as UTF-8. name: of the files; command: of the first process; remark: what is true of the numbers;
     totals: the object of `steve summary --json`; findings, errors: those of `steve findings --json --by line,process`;
     rows: those of `steve sites`, likewise; drawings: flame graphs as SVG, by title; accesses: were they recorded of
-    all? ends: how the recordings ended.
+    all? ends: how the recordings ended; cut: what is missing at the ends of some, by process.
     """
     found = [Found(rule, lines_of(rule["sites"][:])) for rule in findings]
     lines = lines_of(rows)
@@ -136,6 +137,8 @@ def render(
             name=clean(name, 4096),
             command=clean(command, 200),
             remark=remark,
+            cut=[(clean(process, NAME_LIMIT), clean(why, 400)) for process, why in list(cut.items())[:MOST_FOUND]],
+            more_cut=max(len(cut) - MOST_FOUND, 0),
             totals=totals,
             processes=_processes(totals["processes"]),
             hidden=max(len(totals["processes"]) - MOST_PROCESSES, 0),

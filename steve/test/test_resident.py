@@ -14,8 +14,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from conftest import Steve
+from steve.analysis import looks
 from steve.terminal.units import human_bytes
 from steve.trace import page_runs
+from steve.trace._memtrace import Trace
 from steve.trace.page_runs import Ranges
 
 Maker = Callable[..., Path]
@@ -330,11 +332,24 @@ def test_free_memory_is_judged_without_the_recorder(steve: Steve, trace: Maker) 
 def test_advice_fits_the_allocator(name: str, call: str, steve: Steve, trace: Maker) -> None:
     trace(kept(1000, f"info own_allocator {name}\n"))
     (finding,) = json.loads(steve("findings", "--json", "--rules", "kept_free", "t.ljt").out)
-    assert finding["help"].startswith(f"return it when much was freed ({call}), or ")
-    html = steve("report", "-q", "-o", "-", "t.ljt").out
-    for text in (steve("resident", "t.ljt").out, finding["help"], html):
-        assert ("malloc_trim" in text) == (name == "glibc"), text
+    assert finding["returnable"] == 0 and finding["help"].startswith("hardly any of it can be returned")
+    free = looks.KeptFree(*(finding[key] for key in ("bytes", "whole", "bytes", "resident", "recorder")))
+    whole = Trace(str(steve.folder / "t.ljt"))
+    assert not any(len(batch) for batch in whole.batches())
+    text = looks.free_help([looks.free_call(whole)], free)
+    assert text.startswith(f"return it when much was freed ({call}), or ")
+    assert ("malloc_trim" in steve("resident", "t.ljt").out) == (name == "glibc")
+    assert "malloc_trim" not in steve("report", "-q", "-o", "-", "t.ljt").out or name == "glibc"
     assert ("background_thread:true" in steve("resident", "t.ljt").out) == (name == "jemalloc")
+
+
+def test_advice_where_hardly_anything_can_be_returned() -> None:
+    free = looks.KeptFree(1000, 100, 100, 5000, 0)
+    assert looks.free_help(["malloc_trim(0)"], free).startswith("return it when much was freed (malloc_trim(0)), or ")
+    assert looks.free_help(["malloc_trim(0)"], None).startswith("return it")
+    assert looks.free_help(["malloc_trim(0)"], free._replace(returnable=99)).startswith(
+        "hardly any of it can be returned"
+    )
 
 
 def test_a_table(steve: Steve, trace: Maker) -> None:

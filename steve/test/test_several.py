@@ -510,6 +510,30 @@ def test_page_of_a_process_and_its_child(steve: Steve, trace: Maker) -> None:
         assert ("<h1>What changed" in (steve.folder / "page.html").read_text()) != is_one, second
 
 
+def test_page_says_whose_end_is_missing(steve: Steve, trace: Maker) -> None:
+    """A page is sent alone: it says which process is not complete, and why."""
+    for name in "ab":
+        trace(f"info pid {ord(name)}\nN 4096 64\nend exit\n", f"{name}.ljt")
+    whole = trace("info pid 7\nN 4096 16\nflush\nN 8192 16\nend exit\n", "c.ljt").read_bytes()
+    (steve.folder / "c.ljt").write_bytes(whole[:-30])
+    steve("report", "a.ljt", "b.ljt", "c.ljt", "-o", "page.html")
+    page = (steve.folder / "page.html").read_text()
+    (why,) = re.findall(r"<li>c\.ljt \(pid 7\): (.*?)</li>", page)
+    assert why.startswith("cut off at offset") and page.count("<li>c.ljt") == 1 and "<li>a.ljt" not in page
+    (ended,) = re.findall(r"<td>c\.ljt \(pid 7\)</td>.*?([^>]*)</td></tr>", page)
+    assert ended.endswith(", not complete") and page.count(", not complete") == 1
+
+
+def test_page_of_processes_whose_lua_states_were_closed(steve: Steve, trace: Maker) -> None:
+    """Nothing of Lua is left, so none of what lives can be garbage of Lua."""
+    script = "info pid {}\nheap 0x77 lua\nN 0x4000 10 0 1\n{}N 0x5000 64\nend exit\n"
+    for closed in (True, False):
+        for pid in (1, 2):
+            trace(script.format(pid, "F 0x4000 0 1\n" if closed else ""), f"{pid}.ljt")
+        assert steve("report", "1.ljt", "2.ljt", "--processes", "-f", "-o", "page.html").returncode == 0
+        assert ("with garbage of Lua" in (steve.folder / "page.html").read_text()) != closed
+
+
 def test_samples_of_one_rate(steve: Steve, trace: Maker) -> None:
     """Estimates add up, and so do their variances; what is sampled otherwise is refused."""
     sample = "info sample_mean 1000\ninfo sample_seed 1\nstack main f\nN 4096 100 1\nend exit\n"

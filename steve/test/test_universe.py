@@ -15,8 +15,9 @@ from hypothesis import strategies as st
 
 from conftest import examples
 from steve.kernels._lives import LIFE
-from steve.trace._memtrace import Trace
+from steve.trace._memtrace import TYPE_NAMES, Trace
 from steve.snapshots._graph import dominators, retained, shortest
+from steve.analysis.lost import is_leak
 from steve.analysis.reachable import Survivors
 from steve.snapshots.graph import key_text, read
 
@@ -591,7 +592,33 @@ def test_leaks_keeps_little_of_a_survivor() -> None:
     lives["freed"][::2] = 1
     survivors = Survivors()
     survivors.add(lives, None)
-    assert sum(kept.nbytes for kept in survivors.partial(0)) == 500 * (8 + 4 + 4 + 8 + 8)
+    assert sum(kept.nbytes for kept in survivors.partial(0)) == 500 * (8 + 4 + 4 + 8 + 8 + 1)
+
+
+def test_survivors_are_those_of_the_rule() -> None:
+    """What a child inherited is in no row of leaks, so it must not be in the sum of the heading."""
+    lives = np.zeros(10, LIFE)
+    lives["handle"], lives["inherited"][:4] = range(10), 1
+    leaks_of, all_of = Survivors(rule=is_leak), Survivors()
+    for survivors in (leaks_of, all_of):
+        survivors.add(lives, None)
+    assert [len(np.concatenate(survivors.partial(0))) for survivors in (leaks_of, all_of)] == [6, 10]
+
+
+def test_a_state_that_lives_on_is_not_called_closed(steve: Any, trace: Callable) -> None:
+    """After an attach, nothing may be recorded of a state that goes on."""
+    script = "heap 0x77 lua\nstack main a@a.lua:1\nN 0x4000 10 1 1\nF 0x4000 0 1\nend "
+    assert "when its state was closed" in steve("leaks", trace(script + "exit\n")).err
+    assert "closed" not in steve("leaks", trace("info attached yes\n" + script + "detached\n")).err
+
+
+def test_the_table_of_strings_is_named_in_the_heading(steve: Any, trace: Callable) -> None:
+    """It grows on any line, which does not leak for that."""
+    kind = TYPE_NAMES.index("strtab")
+    script = "heap 0x77 lua\nstack main a@a.lua:1\nN 0x4000 970 1 1\nN 0x5000 {} 1 1\ntype 0x5000 1 {}\nend detached\n"
+    text = steve("leaks", trace(script.format(30, kind))).out
+    assert "; 30 bytes of all are LuaJIT's table of strings" in text
+    assert "table of strings" not in steve("leaks", trace(script.format(19, kind))).out
 
 
 def test_leaks_without_snapshots(steve: Any, trace: Callable) -> None:

@@ -455,7 +455,8 @@ static void report_all(const struct found *f, const struct search *search, const
         at = stpcpy(stpcpy(at, ", nor its functions of other names, such as "), own->does->name);
         at = stpcpy(at, is_needed_by(_r_debug.r_map, search) ? "" : " (no object that is loaded needs them)");
     }
-    stpcpy(stpcpy(stpcpy(stpcpy(at, "; "), f->does->name), " stays as it is: "), why);
+    at = stpcpy(stpcpy(at, "; the functions themselves are not changed ("), f->does->name);
+    stpcpy(stpcpy(stpcpy(at, ": "), why), ")");
     native_problem(text);
 }
 
