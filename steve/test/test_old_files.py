@@ -2,7 +2,9 @@
 
 data/0.1.0 has, of small programs in Lua and C: `lua.ljt` and `accesses.ljt`, recorded under Valgrind with accesses;
 `native.ljt`, recorded natively; `sample.ljt`, a sample of the blocks; `ops` and `lockopsfull`, made of accesses.ljt.
-Beside them is what `steve` 0.1.0 printed of them: a hash of the dump, and the summaries and sites.
+data/0.2.0 has what is new in format 2: `pools.ljt` with pools and looks at pages; `objects.ljt` with types and a snapshot of
+Lua; `accesses.ljt`, recorded under Valgrind with accesses, and `ops`, made of it.
+Beside them is what `steve` of that release printed of them: a hash of the dump, and the results of several commands.
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """
@@ -15,10 +17,14 @@ import pytest
 
 DATA = Path(__file__).parent / "data"
 TRACES = sorted(DATA.glob("*/*.ljt"))
+RELEASES = sorted(folder.name for folder in DATA.iterdir() if folder.is_dir())
+RESULTS = sorted(  # TRACE.COMMAND.json
+    path for path in DATA.glob("*/*.*.json") if path.suffixes[-2] not in (".sites", ".summary")
+)
 
 
 def test_there_are_files() -> None:
-    assert len(TRACES) >= 4
+    assert len(TRACES) >= 7 and len(RESULTS) >= 3 and RELEASES == ["0.1.0", "0.2.0"]
 
 
 @pytest.mark.parametrize("trace", TRACES, ids=lambda path: f"{path.parent.name}-{path.stem}")
@@ -55,11 +61,21 @@ def test_traces_are_copied_to_the_present_format(steve: Any, tmp_path: Path) -> 
     assert before["events"] == after["events"] and before["bytes"] == after["bytes"]
 
 
-def test_ops(steve: Any) -> None:
-    text = steve("ops", str(DATA / "0.1.0/ops"), "--text", "-q", "-o", "-")
+@pytest.mark.parametrize("result", RESULTS, ids=lambda path: f"{path.parent.name}-{path.stem}")
+def test_results(result: Path, steve: Any) -> None:
+    trace, command, _ = result.name.split(".")
+    now = json.loads(steve(command, "--json", str(result.parent / f"{trace}.ljt")).out)
+    then = json.loads(result.read_text())
+    assert unlike(now, {**then, "file": now["file"]} if "file" in then else then) == []
+
+
+@pytest.mark.parametrize("release", RELEASES)
+def test_ops(steve: Any, release: str) -> None:
+    ops = DATA / release / "ops"
+    text = steve("ops", str(ops), "--text", "-q", "-o", "-")
     assert text.returncode == 0
-    assert hashlib.sha256(text.out.encode()).hexdigest() == (DATA / "0.1.0/ops.text.sha256").read_text().strip()
-    assert steve("lockops", "--full", str(DATA / "0.1.0/ops"), "--binary", "-q", "-o", "-").returncode == 0
+    assert hashlib.sha256(text.out.encode()).hexdigest() == ops.with_name("ops.text.sha256").read_text().strip()
+    assert steve("lockops", "--full", str(ops), "--binary", "-q", "-o", "-").returncode == 0
 
 
 def test_lock_operations(steve: Any) -> None:
