@@ -90,6 +90,13 @@ struct usage {
     uint64_t wall, user, system, faults;
 };
 
+/* The moment before the first operation, when the replay has all memory of its own. */
+struct start {
+    struct engine *e;
+    uint64_t baseline; /* resident bytes */
+    struct usage from;
+};
+
 static struct usage usage_now(void)
 {
     struct rusage u;
@@ -143,26 +150,34 @@ static bool done(void *ctx, char op, uint64_t size)
     return true;
 }
 
+static void note_start(void *ctx)
+{
+    struct start *s = ctx;
+    struct system_result *result = &s->e->shared->system;
+    forget_peak();
+    s->baseline = result->baseline = status_bytes("VmRSS:");
+    __atomic_store_n(&result->running, 1, __ATOMIC_RELEASE);
+    s->from = usage_now();
+}
+
 void system_run(struct engine *e)
 {
+    struct start start = {.e = e};
     struct sampled r = {.e = e};
     const struct watcher watcher = {
         .ctx = &r, .made = made, .freeing = freeing, .kept = kept, .locked = locked, .done = done};
-    struct system_result *result = &e->shared->system;
-    forget_peak();
-    r.baseline = status_bytes("VmRSS:");
-    r.begun = clock_wall();
-    result->baseline = r.baseline;
-    __atomic_store_n(&result->running, 1, __ATOMIC_RELEASE);
-    struct usage from = usage_now();
     if (e->shared->job.facts.schedule.threads)
-        threads_run(e);
-    else
+        threads_run(e, note_start, &start);
+    else {
+        note_start(&start);
+        r.baseline = start.baseline;
+        r.begun = start.from.wall;
         engine_watched(e, &watcher);
-    struct usage to = usage_now();
+    }
+    const struct usage from = start.from, to = usage_now();
     uint64_t cpu = to.user - from.user + to.system - from.system;
-    *result = (struct system_result){
-        .baseline = r.baseline,
+    e->shared->system = (struct system_result){
+        .baseline = start.baseline,
         .peak = status_bytes("VmHWM:"),
         .end = status_bytes("VmRSS:"),
         .mean = r.samples ? r.sum / r.samples : 0,

@@ -671,7 +671,7 @@ static bool thread_group_open(struct thread_group *g, struct engine *e)
     return true;
 }
 
-void threads_run(struct engine *e)
+void threads_run(struct engine *e, void (*ready)(void *), void *ctx)
 {
     struct thread_group g;
     e->shared->status = STATUS_FAILED;
@@ -680,6 +680,8 @@ void threads_run(struct engine *e)
     watch_crashes(e->shared);
     e->shared->status = STATUS_RUNNING;
     bool good = start_all(&g);
+    if (ready)
+        ready(ctx);
     uint64_t from = clock_wall();
     atomic_store(&g.go, true);
     if (good)

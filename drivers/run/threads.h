@@ -20,8 +20,9 @@ enum { THREADS_MOST = 1024 };
 /* Additional bytes of heap for each thread, since allocators reserve address space for each. */
 #define THREADS_HEAP ((uint64_t)128 << 20)
 
-/* Replay once. The result is in shared->threaded; after a failure, shared->op_index is the operation that failed. */
-void threads_run(struct engine *e);
+/* Replay once. The result is in shared->threaded; after a failure, shared->op_index is the operation that failed. `ready`, if it
+ * is not NULL, is called before the first operation, when the threads and all tables of the replay are there. */
+void threads_run(struct engine *e, void (*ready)(void *), void *ctx);
 
 /* Approximate number of moments of a replay at which JOB_THREADS_SPACE measures the heap. */
 enum { BARRIERS = 100 };

@@ -322,6 +322,17 @@ def test_threads_on_malloc_of_the_system(words: list[str], threads: int, tmp_pat
     assert threads <= max(by_process.values()) <= threads + 1  # and the thread that starts the others
 
 
+def test_tables_of_the_replay_are_no_memory_of_the_allocator(tmp_path: Path) -> None:
+    """Many operations on few small blocks: the threads' tables are larger than the heap."""
+    turns = (
+        f"# thread {turn % 4 + 1}\n" + "".join(f"{i} N 0 64\n{i} F 0 0\n" for i in range(50)) for turn in range(6000)
+    )
+    path = write(tmp_path, "".join(turns))
+    one, four = (json.loads(replay("--system", path, *words).stdout) for words in ([], ["--threads=replay"]))
+    assert one["operations"] == four["operations"] == 600_000
+    assert four["peak_resident"] < one["peak_resident"] + (1 << 20)
+
+
 def test_threads_on_malloc_of_the_system_cannot_be_timed(tmp_path: Path) -> None:
     path = write(tmp_path, threaded_ops(100, seed=1))
     for option in ("--latency", "--pace=10"):

@@ -198,8 +198,8 @@ def _rare_rounds(run: Run, thresholds: Mapping[str, float]) -> str:
         + (
             ""
             if run.snapshots
-            else "; snapshots tell garbage from what is kept: with --universe=growing in the recording, `steve universe` shows "
-            "what grew"
+            else "; snapshots tell garbage from what is kept (--universe=growing, ljtrace.snapshot): `steve universe` shows what "
+            "grew between them"
         )
     )
 

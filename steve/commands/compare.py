@@ -253,7 +253,7 @@ def _against_reference(result: Comparison, program: Program, time: Places, space
     if reference not in time.order:
         return [program.described("")] if program.allocator else []
     lines = [program.described(reference)]
-    if len(time.order) > 1:
+    if len(time.order) > 1 and not _of_few_rounds(result):
         lines.append(
             f"certainly faster than {reference}, which takes {_entry(result, reference).time.value:.1f} ns per operation: "
             f"{_better(result, time, 'time', reference)}; certainly less memory: "
@@ -291,7 +291,7 @@ def _of_few_rounds(result: Comparison) -> list[str]:
     if count < 2 or result.rounds >= rounds_needed(count):
         return []
     return [
-        f"{result.rounds} rounds are too few to be certain of a difference in time between {count} allocators; it takes "
+        f"{result.rounds} rounds are too few to be certain of a difference between {count} allocators; it takes "
         f"{rounds_needed(count)}"
     ]
 

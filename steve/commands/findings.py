@@ -70,7 +70,7 @@ ERROR_COLUMNS = (
     Column("freed_at", "", "the stack of its Free", True),
 )
 RULE = Column("finding", "", "the rule", True)
-NO_MARKS = "there is no mark; ljtrace.mark, LJTRACE_MARK and --universe=at-exit set one"
+NO_MARKS = "there is no mark; ljtrace.mark, LJTRACE_MARK and, under Valgrind, --universe=at-exit set one"
 # columns with standard errors in a sample of the blocks, and their sums
 ESTIMATES = {"blocks": "blocks", "bytes": "size"}
 EXAMPLES = f"""\

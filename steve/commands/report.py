@@ -141,6 +141,7 @@ def _as_json(data: Any) -> dict[str, Any]:
             for f in findings(data)
         ],
         "not_judged": data.not_judged,
+        **({} if data.lua_growth is None else {"lua_growth": data.lua_growth.rows}),
         **({} if data.resident is None else {"resident": data.resident}),
         **({} if data.by_offset is None else {"by_offset": _by_offset(data)}),
         "lifetimes": {

@@ -253,6 +253,21 @@ def _of_marks(data: TraceData) -> Iterator[Sentence]:
     )
 
 
+def _of_lua_growth(data: TraceData) -> Iterator[Sentence]:
+    """Through what Lua reaches what grew most between the last two snapshots, if that is much."""
+    growth, peak = data.lua_growth, data.totals["peak_bytes"]
+    if growth is None or not growth.rows or growth.rows[0]["more_bytes"] < WORTH * peak:
+        return
+    row = growth.rows[0]
+    yield Sentence(
+        row["path"],
+        f"retains {human_bytes(row['more_bytes'])} more in the snapshot '{growth.after}' than in '{growth.before}' "
+        f"({row['more_bytes'] / peak:.1%} of the peak): {counted(row['objects'], 'object')}, {row['more_objects']:,} of them more.",
+        "",
+        "#lua-growth",
+    )
+
+
 def _of_nothing(data: TraceData) -> Iterator[Sentence]:
     """That the trace has no event of a block, and what that means."""
     if any(data.totals[name] for name in ("new", "free", "resize", "badfree")) or data.problem is not None:
@@ -305,11 +320,12 @@ def _returned(found: KeptFree) -> str:
 
 def sentences(data: TraceData, findings: list[Finding]) -> list[Sentence]:
     """The first sentences of the page, at least one if any block was allocated: what allocators keep, what was kept
-    between marks, what the rules found, and if that is less than MOST, what the peak consists of."""
+    between marks, what holds what grew in Lua, what the rules found, and if that is less than MOST, what the peak consists of."""
     found = [
         *_of_nothing(data),
         *_of_free(data),
         *_of_marks(data),
+        *_of_lua_growth(data),
         *(
             Sentence(
                 each.line,

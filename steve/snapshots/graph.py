@@ -238,18 +238,29 @@ def _remedy(facts: dict[str, str]) -> str:
     return "record it with --universe=at-exit or take one with ljtrace.snapshot()"
 
 
+def read_if_any(trace: Trace, wanted: str | int | None = None, tick: Callable | None = None) -> Universe | None:
+    """As read(), but None if the trace has no snapshot at all."""
+    choice = Selection(trace, wanted)
+    trace.skim(tick, choice)
+    return _universe(trace, choice) if choice.names else None
+
+
 def read(trace: Trace, wanted: str | int | None = None, tick: Callable | None = None) -> Universe:
     """Read a trace and return one of its snapshots.
 
     wanted: see Selection. tick(done, total): progress in bytes. Memory: that of two snapshots, however many there are.
     SteveError if the trace has no such snapshot."""
-    choice = Selection(trace, wanted)
-    trace.skim(tick, choice)
-    if not choice.names:
+    found = read_if_any(trace, wanted, tick)
+    if found is None:
         raise SteveError(f"{trace.name}: has no snapshot; {_remedy(trace.info())}")
+    return found
+
+
+def _universe(trace: Trace, choice: Selection) -> Universe:
+    """The snapshot that was selected. SteveError if none was."""
     if choice.best < 0:
         known = ", ".join(f"'{name}'" for name in choice.names[:20]) + ", ..." * (len(choice.names) > 20)
-        raise SteveError(f"{trace.name}: no snapshot '{wanted}'; there are: {known}")
+        raise SteveError(f"{trace.name}: no snapshot '{choice.wanted}'; there are: {known}")
     snapshot = trace.snapshot(choice.best)
     trace.forget_snapshot(choice.best)
     namesakes = [i for i, name in enumerate(choice.names, 1) if name == snapshot.name]

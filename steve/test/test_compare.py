@@ -180,7 +180,7 @@ def test_what_is_better_than_the_usual_one(stand_in: Path) -> None:
     assert re.fullmatch(r"certainly less memory: slow \(33\.3% less, at \d+\.\d ns per operation\)", smaller), smaller
     few = compare(stand_in / "app-ops", "--allocator", "fast,twin", "--rounds", 5).stdout
     assert "certainly" not in few
-    assert "5 rounds are too few to be certain of a difference in time between 2 allocators; it takes 6" in few
+    assert "5 rounds are too few to be certain of a difference between 2 allocators; it takes 6" in few
     assert "too few" not in done.stdout
 
 

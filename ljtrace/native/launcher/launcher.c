@@ -165,8 +165,8 @@ const char *launcher_conflict(const struct launcher *l)
 /* A program that is started has no states at first. */
 static const char *set_universe(struct recording *r, const char *value)
 {
-    if (!value && !r->attached)
-        return "--universe of a program that is started is --universe=growing";
+    if (!r->attached && (!value || strcmp(value, "growing") != 0))
+        return "--universe of a program that is started is --universe=growing (at-exit is an option under Valgrind)";
     r->universe = value ? UNIVERSE_GROWING : UNIVERSE_NOW;
     return !value || strcmp(value, "growing") == 0 ? NULL : "--universe takes no value, or growing";
 }
