@@ -256,7 +256,7 @@ def _of_marks(data: TraceData) -> Iterator[Sentence]:
 def _of_lua_growth(data: TraceData) -> Iterator[Sentence]:
     """Through what Lua reaches what grew most between the last two snapshots, if that is much."""
     growth, peak = data.lua_growth, data.totals["peak_bytes"]
-    if growth is None or not growth.rows or growth.rows[0]["more_bytes"] < WORTH * peak:
+    if growth is None or not growth.rows or not peak or growth.rows[0]["more_bytes"] < WORTH * peak:
         return
     row = growth.rows[0]
     yield Sentence(
@@ -320,7 +320,8 @@ def _returned(found: KeptFree) -> str:
 
 def sentences(data: TraceData, findings: list[Finding]) -> list[Sentence]:
     """The first sentences of the page, at least one if any block was allocated: what allocators keep, what was kept
-    between marks, what holds what grew in Lua, what the rules found, and if that is less than MOST, what the peak consists of."""
+    between marks, what holds what grew in Lua, what the rules found, and if that is less than MOST, what the peak consists of.
+    """
     found = [
         *_of_nothing(data),
         *_of_free(data),

@@ -437,6 +437,29 @@ def test_who_grew(steve: Any, trace: Callable) -> None:
     assert [(r["object"], r["retained"]) for r in result["holders"]] == [("tab new", 550), ("str 0x3000", 60)]
 
 
+def test_the_page_has_the_paths_that_grew(steve: Any, trace: Callable) -> None:
+    """Who gets a page has no trace to ask: it has the first rows of the command that it names."""
+    path = trace(GROWN)
+    rows = json.loads(steve("universe", "--json", "--diff", "a", path).out)["paths"]
+    page = html.unescape(steve("report", "-q", "-o", "-", path).out)
+    assert rows and "Between the snapshots “a” and “b”" in page
+    shown = page.split('id="lua-growth"')[1].split("</section>")[0]
+    assert [row["path"] for row in rows] == re.findall(r"<tr><td>(.*?)</td>", shown)
+    assert [row["more_bytes"] for row in rows] == [
+        int(n) for n in re.findall(r'</td><td class="n" title="(\d+)">', shown)
+    ][::2]
+    named = re.search(r"steve universe (--snapshot \d+ --diff \d+)", shown)
+    assert named is not None
+    assert json.loads(steve("universe", "--json", *named[1].split(), path).out)["paths"] == rows
+    assert json.loads(steve("report", "-q", "--json", path).out)["lua_growth"] == rows
+
+
+def test_a_page_without_two_snapshots_has_no_paths(steve: Any, trace: Callable) -> None:
+    for script in (LEFT.split("mark middle")[0] + "end exit\n", "heap 0x77 lua\nN 0x4000 8 0 1\nend exit\n"):
+        assert 'id="lua-growth"' not in steve("report", "-q", "-o", "-", trace(script)).out
+    assert 'id="lua-growth"' not in steve("report", "-q", "-o", "-", trace(GROWN), "--where", "size > 0").out
+
+
 def test_difference(steve: Any, trace: Callable) -> None:
     result = json.loads(steve("universe", "--json", "--diff", "early", trace(SCRIPT)).out)
     grown = {(r["type"], r["name"]): (r["more_objects"], r["more_bytes"]) for r in result["growth"]}
