@@ -57,9 +57,10 @@ MOST_CUT_SHORT = 3  # programs of which the heading says that they did not end a
 CAUSES = 5  # sites that text and Markdown show for a condition that failed
 EXAMPLES = f"""\
 The two traces may come from different builds: places of code are matched by their functions and by where in these they
-are, so that inserted lines change nothing. A row that is in both traces has the lines of the second one. Rows without
-any change are left out; the rows that grew or shrank most come first. A and B may be folders: the traces of each
-are added up, as other commands do; at peak: each process at its own peak.
+are, so that lines inserted above a function change nothing. Lines inserted within it may take the place of others,
+whose blocks then seem to have moved: --by function has the sum. A row that is in both traces has the lines of the
+second one. Rows without any change are left out; the rows that grew or shrank most come first. A and B may be folders:
+the traces of each are added up, as other commands do; at peak: each process at its own peak.
 
 {listing.explained(COLUMNS)}
 
