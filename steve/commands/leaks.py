@@ -257,10 +257,7 @@ UNCOLLECTED = (
 
 
 LEAST_STRINGS = 0.02  # of all bytes, for the table to be named
-OF_STRINGS = (
-    "; {} of all are LuaJIT's table of strings, which grows on whichever line makes one more: --where 'not type = \"strtab\"' "
-    "leaves it out"
-)
+OF_STRINGS = "; {} are LuaJIT's table of strings, which grows on any line (--where 'not type = \"strtab\"')"
 OF_DIVIDED = "; besides, {} of {} that other allocators, such as pools, divide were not freed: the blocks inside are what is listed"
 
 

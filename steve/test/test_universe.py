@@ -640,7 +640,7 @@ def test_the_table_of_strings_is_named_in_the_heading(steve: Any, trace: Callabl
     kind = TYPE_NAMES.index("strtab")
     script = "heap 0x77 lua\nstack main a@a.lua:1\nN 0x4000 970 1 1\nN 0x5000 {} 1 1\ntype 0x5000 1 {}\nend detached\n"
     text = steve("leaks", trace(script.format(30, kind))).out
-    assert "; 30 bytes of all are LuaJIT's table of strings" in text
+    assert "; 30 bytes are LuaJIT's table of strings" in text
     assert "table of strings" not in steve("leaks", trace(script.format(19, kind))).out
 
 
