@@ -231,14 +231,11 @@ def _better(result: Comparison, places: Places, measure: str, reference: str) ->
         return (entry.time if measure == "time" else entry.median(measure)).value  # type: ignore
 
     names = [name for name in places.order if (name, reference) in places.better]
-    return (
-        ", ".join(
-            f"{name} ({100 * (1 - value(name) / value(reference)):.1f}% less, at {_entry(result, name).time.value:.1f} ns per "
-            "operation)"
-            for name in names
-        )
-        or "none"
-    )
+    return ", ".join(
+        f"{name} ({100 * (1 - value(name) / value(reference)):.1f}% less, at {_entry(result, name).time.value:.1f} ns per "
+        "operation)"
+        for name in names
+    ) or ("not known" if _of_few_rounds(result) else "none")
 
 
 def _reference(result: Comparison, program: Program) -> str:
@@ -253,7 +250,7 @@ def _against_reference(result: Comparison, program: Program, time: Places, space
     if reference not in time.order:
         return [program.described("")] if program.allocator else []
     lines = [program.described(reference)]
-    if len(time.order) > 1 and not _of_few_rounds(result):
+    if len(time.order) > 1:
         lines.append(
             f"certainly faster than {reference}, which takes {_entry(result, reference).time.value:.1f} ns per operation: "
             f"{_better(result, time, 'time', reference)}; certainly less memory: "
