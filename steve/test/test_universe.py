@@ -438,7 +438,7 @@ def test_who_grew(steve: Any, trace: Callable) -> None:
 
 
 def test_the_page_has_the_paths_that_grew(steve: Any, trace: Callable) -> None:
-    """Who gets a page has no trace to ask: it has the first rows of the command that it names."""
+    """A reader of the page has no trace: the page has the first rows of the command that it names."""
     path = trace(GROWN)
     rows = json.loads(steve("universe", "--json", "--diff", "a", path).out)["paths"]
     page = html.unescape(steve("report", "-q", "-o", "-", path).out)
