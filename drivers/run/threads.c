@@ -680,7 +680,7 @@ void threads_run(struct engine *e, void (*ready)(void *), void *ctx)
     watch_crashes(e->shared);
     e->shared->status = STATUS_RUNNING;
     bool good = start_all(&g);
-    if (ready)
+    if (good && ready)
         ready(ctx);
     uint64_t from = clock_wall();
     atomic_store(&g.go, true);

@@ -296,6 +296,14 @@ def _copy_of(pid: int) -> int:
     return 0
 
 
+def _new_copy_of(pid: int, is_connected: bool = False) -> int:
+    """Wait for such a process, without a pause, since it may be brief. is_connected: until it sends to the collector."""
+    end = time.monotonic() + SECONDS
+    while not (copy := _copy_of(pid)) or (is_connected and not os.listdir(f"/proc/{copy}/fd")):
+        assert time.monotonic() < end
+    return copy
+
+
 def _is_alive(pid: str) -> bool:
     return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
 
@@ -310,10 +318,7 @@ def test_copy_that_is_killed(tmp_path: Path) -> None:
         pid = int(process.stdout.readline())
         process.stdin.write(b"\n")
         process.stdin.flush()
-        end = time.monotonic() + SECONDS
-        while not (copy := _copy_of(pid)):
-            assert time.monotonic() < end
-        os.kill(copy, signal.SIGKILL)
+        os.kill(_new_copy_of(pid), signal.SIGKILL)
         out, complaint = process.communicate(b"\nbye\n", timeout=SECONDS)
         assert process.returncode == 0 and out == b"bye\n"
     assert b"1 snapshot was not complete, and not in the file" in complaint
@@ -332,10 +337,7 @@ def test_heap_grows_after_a_copy_was_killed(tmp_path: Path) -> None:
     with started(["luajit", script], stdout=subprocess.PIPE) as process:
         assert process.stdout is not None and process.stdout.readline() == b"1\n"
         with started(["ljtrace", "attach", "--universe=growing", f"--out={path}", process.pid]) as recorder:
-            end = time.monotonic() + SECONDS
-            while not (copy := _copy_of(process.pid)):
-                assert time.monotonic() < end
-            os.kill(copy, signal.SIGKILL)
+            os.kill(_new_copy_of(process.pid), signal.SIGKILL)
             wait_for(lambda: path.exists() and "growing 1" in _names(path), "another snapshot")
             good(["ljtrace", "detach", process.pid])
             assert recorder.wait(SECONDS) == 0
@@ -412,9 +414,7 @@ def test_copy_that_is_slow(tmp_path: Path) -> None:
         assert process.stdout is not None and process.stdout.readline() == b"1\n"
         words = ["ljtrace", "attach", "--universe", f"--out={path}", "--seconds=0.1", process.pid]
         with started(words, stderr=subprocess.PIPE) as recorder:
-            end = time.monotonic() + SECONDS
-            while not (copy := _copy_of(process.pid)) or not os.listdir(f"/proc/{copy}/fd"):  # it is not yet connected
-                assert time.monotonic() < end
+            copy = _new_copy_of(process.pid, is_connected=True)
             os.kill(copy, signal.SIGSTOP)
             assert recorder.stderr is not None and b"recording process" in recorder.stderr.readline()
             assert b"a copy of the process still writes the snapshot of its heap" in recorder.stderr.readline()

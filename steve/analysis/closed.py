@@ -18,8 +18,15 @@ if TYPE_CHECKING:
 
     from steve.analysis.blocks import Blocks
     from steve.analysis.folds import Table
+    from steve.trace._memtrace import Trace
 
 KEY = "heap"  # of the sums that is_closed() takes
+
+
+def has_lua(trace: Trace) -> bool:
+    """Has a trace that was read heaps of Lua?"""
+    heaps = (trace.heap(number) for number in range(trace.counts()["heaps"]))
+    return any(heap is not None and heap.kind == "lua" for heap in heaps)
 
 
 def is_closed(chosen: Blocks, sums: np.ndarray | Table) -> bool:

@@ -14,6 +14,7 @@ from steve.analysis import blocks, several, string_table
 from steve.system import messages
 from steve.system.samples import Sample, variance
 from steve.terminal import listing
+from steve.analysis.closed import has_lua
 from steve.analysis.folds import Sums, Together
 from steve.terminal.listing import Column
 from steve.trace import policy, rollups
@@ -188,8 +189,7 @@ def is_lua_closed(trace: Trace, survivors: Survivors) -> bool:
     made before may be alive."""
     if trace.info().get("attached") == "yes":
         return False
-    heaps = [trace.heap(number) for number in range(trace.counts()["heaps"])]
-    return any(heap is not None and heap.kind == "lua" for heap in heaps) and not len(survivors.of_lua(trace))
+    return has_lua(trace) and not len(survivors.of_lua(trace))
 
 
 def reachability(chosen: blocks.Blocks, found: Leaks, rollup: rollups.Rollup) -> Reachability:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from steve.analysis import several
+from steve.analysis.closed import has_lua
 from steve.analysis.totals import cut_short, not_freed
 from steve.analysis.blocks import WHERE_HELP, Blocks, add_choice, is_whole
 from steve.commands import pins
@@ -326,12 +327,6 @@ def _lives_in_lua(chosen: Any) -> bool:
     from steve.analysis.reachable import Survivors
 
     return len(chosen.fold(Survivors).fold.of_lua(chosen.trace)) > 0
-
-
-def has_lua(trace: Any) -> bool:
-    """Has a trace heaps of Lua?"""
-    heaps = (trace.heap(number) for number in range(trace.counts()["heaps"]))
-    return any(heap is not None and heap.kind == "lua" for heap in heaps)
 
 
 def _drawings(profile: Any) -> dict[str, str]:

@@ -71,9 +71,10 @@ of several threads and of the program with --verify, over time. Resident memory 
 allocator, without what the replay itself has: the difference in bytes is that of the program; a change in percent is
 less for a program, which has its code, stacks and other memory besides.
 
-What the trace suggests is tried first, which matters if the budget is small: options of arenas if it has several
-threads, thresholds from which memory is mapped and returned if it frees many bytes in large blocks. What was not
-replayed often enough gets no verdict, and that includes the defaults.
+What the trace and the goal suggest is tried first, which matters if the budget is small: options of arenas if it has
+several threads, thresholds from which memory is mapped and returned if it frees many bytes in large blocks, delays
+after which memory is returned with --goal=end. What was not replayed often enough gets no verdict, and that includes
+the defaults.
 
 Some allocators and options return memory after some time: the result names them if the replay took less than half of
 the program's time. Give that with --duration; the replay then takes as long.
@@ -470,7 +471,7 @@ def _hints(hints: Hints) -> list[str]:
         reasons.append(f"{human_bytes(hints.large_freed)} freed in large blocks: thresholds for these")
     if hints.ends:
         reasons.append("the goal is the end: delays after which free memory is returned")
-    return [f"tried first, as the trace suggests: {'; '.join(reasons)}"] if reasons else []
+    return [f"tried first, as trace and goal suggest: {'; '.join(reasons)}"] if reasons else []
 
 
 def _left_out(choice: Choice) -> list[str]:

@@ -6,6 +6,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from steve.analysis.closed import has_lua
 from steve.terminal.progress import Progress
 
 if TYPE_CHECKING:
@@ -40,7 +41,7 @@ def lua_growth(chosen: Blocks) -> LuaGrowth | None:
     from steve.snapshots.growth import grown_paths
 
     trace = chosen.trace
-    if not chosen.is_whole() or trace.sample or chosen.is_from_pipe() or not _has_lua(trace):
+    if not chosen.is_whole() or trace.sample or chosen.is_from_pipe() or not has_lua(trace):
         return None
     with Progress(chosen.command, chosen.args.quiet) as progress:
         after = read_if_any(chosen.open_again(snapshots=True), None, progress)
@@ -52,8 +53,3 @@ def lua_growth(chosen: Blocks) -> LuaGrowth | None:
     names = before.snapshot.name, after.snapshot.name
     wanted = f"--snapshot {after.number} --diff {before.number}"
     return LuaGrowth(*names, rows[:MOST], max(len(rows) - MOST, 0), objects, wanted)
-
-
-def _has_lua(trace: Any) -> bool:
-    heaps = (trace.heap(number) for number in range(trace.counts()["heaps"]))
-    return any(heap is not None and heap.kind == "lua" for heap in heaps)
