@@ -79,7 +79,8 @@ ALLOCATORS = (
             "GLIBC_TUNABLES=glibc.malloc.mmap_threshold=131072 gives blocks from this size on mappings of their own, "
             "which free returns at once; without it the threshold rises up to 32 MiB",
             "GLIBC_TUNABLES=glibc.malloc.trim_threshold=131072 keeps the end of the heap shorter than this",
-            "GLIBC_TUNABLES=glibc.malloc.arena_max=N limits the number of arenas, which otherwise is 8 for each CPU",
+            "GLIBC_TUNABLES=glibc.malloc.arena_max=N limits the number of arenas, which otherwise is 8 for each CPU; with 1, "
+            "malloc_trim(0) returns the end of the only one, too",
         ),
         "malloc_trim(0) returns neither the ends of arenas of threads, which are not counted in what it can return, nor pages with "
         "freed blocks in the caches of threads (tcache), which are counted, since they are not known: at most 7 blocks of each "
