@@ -325,11 +325,12 @@ class OfAll:
         self.errors: list[dict] = []
         self.left_out: dict[str, list[str]] = {}  # remarks, with the files that they are true of
         self._rows: dict[Rule, several.Joined] = {}
-        self._not_judged: dict[Rule, dict[str, None]] = {}
+        # why something was not judged or looked for, with the first file of which that is true
+        self._not_judged: dict[Rule, dict[str, str]] = {}
+        self._not_looked: dict[str, str] = {}
         self._size, self._accesses = 0, True
         self._free = looks.KeptFree(0, 0, 0, 0, 0)  # where it is much
         self._calls: dict[str, None] = {}  # that return it
-        self._not_looked: dict[str, None] = {}
         self._has_snapshots = False
 
     def add(self, chosen: blocks.Blocks) -> None:
@@ -343,11 +344,11 @@ class OfAll:
             self._rows.setdefault(rule, several.Joined(self.args)).add(rollup, sums)
             reasons = self._not_judged.setdefault(rule, {})
             if not_judged:
-                reasons[not_judged] = None
+                reasons.setdefault(not_judged, chosen.trace.name)
         if left_out := left_out_of(chosen, [rule for rule in self.rules if rule not in judged], chosen.args):
             self.left_out.setdefault(left_out, []).append(chosen.trace.name)
         if wants_free(self.args):
-            self._add_free(*looks.kept_free(chosen))
+            self._add_free(*looks.kept_free(chosen), chosen.trace.name)
             self._calls[looks.free_call(chosen.trace)] = None
         self._has_snapshots |= has_snapshots(chosen.trace.info())
         if chosen.errors:
@@ -361,18 +362,18 @@ class OfAll:
         self._accesses &= other._accesses
         for rule, rows in other._rows.items():
             self._rows.setdefault(rule, several.Joined(self.args)).join(rows)
-            self._not_judged.setdefault(rule, {}).update(other._not_judged[rule])
-        self._not_looked.update(other._not_looked)
-        self._add_free(other._free, "")
+            add_reasons(self._not_judged.setdefault(rule, {}), other._not_judged[rule])
+        add_reasons(self._not_looked, other._not_looked)
+        self._add_free(other._free)
         self._calls.update(other._calls)
         self._has_snapshots |= other._has_snapshots
         for text, names in other.left_out.items():
             self.left_out.setdefault(text, []).extend(names)
         self.errors = program_errors.joined(self.errors, other.errors)
 
-    def _add_free(self, found: looks.KeptFree | None, why: str) -> None:
+    def _add_free(self, found: looks.KeptFree | None, why: str = "", name: str = "") -> None:
         if found is None:
-            self._not_looked[why] = None
+            self._not_looked.setdefault(why, name)
         elif found.is_much:
             self._free = looks.KeptFree(*map(sum, zip(self._free, found)))
 
@@ -406,7 +407,7 @@ class OfAll:
             "title": looks.FREE_TITLE,
             "rule": looks.FREE_RULE,
             "help": looks.free_help(self._calls, self._free),
-            "not_judged": in_short(list(self._not_looked)),
+            "not_judged": in_short(self._not_looked),
             "blocks": 0,
             "bytes": self._free.free,
             "accesses": None,
@@ -430,7 +431,7 @@ class OfAll:
             "title": rule.title,
             "rule": rule.text(thresholds_of(self.args)),
             "help": help_of(rule, self._has_snapshots and UNIVERSE_SHOWS not in "".join(self._not_judged[rule])),
-            "not_judged": in_short(list(self._not_judged[rule])),
+            "not_judged": in_short(self._not_judged[rule]),
             "blocks": int(sums["blocks"].sum()),
             "bytes": size,
             "accesses": int(sums["accesses"].sum()) if self._accesses else None,
@@ -440,10 +441,20 @@ class OfAll:
         }
 
 
-def in_short(reasons: list[str]) -> str | None:
-    """Why a rule could not judge something in some of the files; None if there is nothing."""
-    others = f", and {counted(len(reasons) - 1, 'other reason')} in other files" if len(reasons) > 1 else ""
-    return reasons[0] + others if reasons else None
+def add_reasons(reasons: dict[str, str], more: dict[str, str]) -> None:
+    """Add reasons of other files, after those that are there."""
+    for text, name in more.items():
+        reasons.setdefault(text, name)
+
+
+def in_short(reasons: dict[str, str]) -> str | None:
+    """Why a rule could not judge something in some of the files; None if there is nothing. reasons: each with the first file
+    of which it is true."""
+    if len(reasons) < 2:
+        return "".join(reasons) or None
+    first, *others = reasons
+    names = " and ".join(dict.fromkeys(reasons[text] for text in others))
+    return f"{first}; {counted(len(others), 'other reason')} in other files: see steve findings {names}"
 
 
 def lines(text: str) -> str:

@@ -631,6 +631,10 @@ def test_what_a_rule_could_not_judge_is_said(steve: Steve, trace: Callable[..., 
     page = " ".join(checked_page(steve.folder / "r.html").text)
     assert f"Not judged by the rule “Growing”: {why}." in page
     assert f"Not judged by the rule “Leaked”: {not_searched}." in page
+    trace("N 4096 64\nN 8192 64\nend exit\n", "u.ljt")
+    text = steve("findings", "t.ljt", "u.ljt", "--rules", "growth").out
+    assert f"\nnot judged: Growing ({why}; 1 other reason in other files: see steve findings u.ljt)\n" in text
+    assert "other reason" not in steve("findings", "t.ljt", "t.ljt", "--rules", "growth").out
 
 
 @functools.cache
