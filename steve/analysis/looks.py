@@ -222,12 +222,13 @@ def free_help(calls: Iterable[str], free: KeptFree | None) -> str:
     if free is not None and free.returnable < LEAST_RETURNABLE * free.free:
         return (
             "hardly any of it can be returned: `steve resident --by site` says which blocks keep their pages; put those that "
-            "live long apart from others, or let the allocator keep less: `steve tune --goal end` tries settings"
+            "live long apart from others, or let the allocator keep less: `steve tune --goal end` tries settings and other "
+            "allocators"
         )
     return (
         f"return it when much was freed{f' ({known})' if known else ''}, or let the allocator keep less: `steve resident` says "
         "what it offers, `steve resident --by site` which blocks keep the rest of their pages, `steve tune --goal end` tries "
-        "settings"
+        "settings and other allocators"
     )
 
 

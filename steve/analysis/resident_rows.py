@@ -290,7 +290,7 @@ def remarks_of(trace: Trace, view: View, facts: dict, at: str) -> list[str]:
     if view.allocator and whole >= max(1 << 20, facts["rss"] // 20):
         texts.append(
             f"What {view.allocator.name} offers for free memory (nothing of it was tried here; steve tune --goal end tries "
-            "settings):"
+            "settings and other allocators):"
         )
         texts += [f"  {advice}" for advice in view.allocator.advice]
     if view.whole(LUA)[0] >= max(1 << 20, facts["rss"] // 20):

@@ -26,7 +26,7 @@ from steve.terminal.durations import seconds_of
 from steve.terminal.progress import Progress
 from steve.terminal.units import human_bytes, human_count, human_ns
 from steve.tune.options import find_tables
-from steve.tune.program import C_LIBRARY, Program, recorded_program, unseen_returns
+from steve.tune.program import C_LIBRARY, Program, is_too_short, recorded_program, unseen_returns
 
 NAME = "compare"
 HELP = "rank allocators on an ops file by repeated measurements, with intervals"
@@ -46,7 +46,7 @@ columns of the table:
   p50 to max  times of single operations; `<10 ns`: less than the step of the clock
   resident  most bytes in pages of the heap that were touched; space: its place in order of these. Static data of an
             allocator's library are not counted: 1.6 MiB for tcmalloc, little for others; `steve tune` counts them
-  at end    resident after the last operation
+  at end    resident after the last operation; "up to": the replay was too short for what is returned after some time
   mapped    bytes obtained from the system when most were resident; less than resident if pages were left that are still
             in memory. `optimal` counts live bytes only and has no memory: 0 B
   inside    percent of the most resident bytes that are in blocks beyond the requested sizes (internal fragmentation)
@@ -183,7 +183,8 @@ def _count(one: Median | None) -> str:
     return "-" if one is None else f"{one.value:,.0f}"
 
 
-def _row(entry: Entry, result: Comparison, time: Places, space: Places) -> list[str]:
+def _row(entry: Entry, result: Comparison, time: Places, space: Places, is_bound: bool) -> list[str]:
+    """is_bound: may the allocator return some of what it has at the end after a time that the replay did not last?"""
     return [
         _range(time.place.get(entry.name)),
         entry.name,
@@ -191,7 +192,7 @@ def _row(entry: Entry, result: Comparison, time: Places, space: Places) -> list[
         *(_latency(entry.median(key), result.clock_step) for key in LATENCIES),
         _range(space.place.get(entry.name)),
         _bytes(entry.median("resident")),
-        _bytes(entry.median("end_resident")),
+        f"{'up to ' if is_bound else ''}{_bytes(entry.median('end_resident'))}",
         _bytes(entry.median("mapped")),
         *_shares(entry),
         _count(entry.median("minor_faults")),
@@ -259,13 +260,24 @@ def _against_reference(result: Comparison, program: Program, time: Places, space
     return lines
 
 
+def _of_the_reference(result: Comparison, program: Program) -> Entry:
+    """The entry of the reference; the first one if it was not measured."""
+    reference = _reference(result, program)
+    return next((one for one in result.entries if one.name == reference), result.entries[0])
+
+
+def _replay_seconds(result: Comparison, program: Program) -> float:
+    """How long a replay on the reference took."""
+    return _of_the_reference(result, program).median("wall_ns").value / 1e9  # type: ignore
+
+
 def _in_the_program(
     result: Comparison, program: Program, time: Places, space: Places, later: list[str], duration: float | None
 ) -> list[str]:
     """The lines that relate the replay to the program's time, if that is known: of the reference, and of those that are
     certainly better than it. later: the names of allocators that return memory after some time."""
     reference = _reference(result, program)
-    entry = next((one for one in result.entries if one.name == reference), result.entries[0])
+    entry = _of_the_reference(result, program)
     better = [name for places in (time, space) for name in places.order if (name, reference) in places.better]
     lines = []
     if program.seconds:
@@ -276,9 +288,8 @@ def _in_the_program(
     if duration is None:
         text = f"{math.ceil(program.seconds)}s" if program.seconds else "TIME"
         way = f"--duration={text} replays it in this time"
-        replay = entry.median("wall_ns").value / 1e9  # type: ignore
         names = [one.name for one in result.entries if one.name in later]
-        lines += unseen_returns(names, program.seconds, replay, way)
+        lines += unseen_returns(names, program.seconds, _replay_seconds(result, program), way)
     return lines
 
 
@@ -311,7 +322,11 @@ def _table(
     result: Comparison, drivers: list[Driver], program: Program, later: list[str], duration: float | None
 ) -> str:
     time, space = result.places("time"), result.places("resident")
-    rows = [_row(entry, result, time, space) for entry in sorted(result.entries, key=lambda e: e.time.value)]
+    is_short = duration is None and is_too_short(program.seconds, _replay_seconds(result, program))
+    rows = [
+        _row(entry, result, time, space, is_short and entry.name in later)
+        for entry in sorted(result.entries, key=lambda e: e.time.value)
+    ]
     left_out = sum(sum(entry.values("left_out") or []) for entry in result.entries)
     lines = [
         aligned([list(HEADINGS), *rows]),

@@ -8,7 +8,7 @@ import argparse
 import json
 import math
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -23,7 +23,7 @@ from steve.terminal import arguments
 from steve.terminal.durations import seconds_of
 from steve.terminal.progress import Progress
 from steve.terminal.units import human_bytes, human_ns
-from steve.tune.program import C_LIBRARY, Program
+from steve.tune.program import C_LIBRARY, Program, is_too_short
 
 if TYPE_CHECKING:
     from steve.allocstats.medians import Median
@@ -308,7 +308,14 @@ def _measured(
     searched, whole, held_out = (
         _bench(args, replay, parts, ops, budget, loaded) for ops in (parts.searched, parts.whole, parts.rest)
     )
-    replay_defaults(defaults, whole, held_out, tick)
+
+    def warn(expected: float) -> None:
+        found = f"about {_budget(expected, budget)}, or fewer --allocators"
+        note(
+            NAME, f"no verdict within this budget: the defaults of {len(defaults)} allocators take {found}", args.quiet
+        )
+
+    replay_defaults(defaults, whole, held_out, tick, warn)
     if whole.samples[reference].failure:
         raise SteveError(f"{reference.name}: {whole.samples[reference].failure}")
     search = Search(searched, defaults, reference, args.goal, tick, parts.hints)
@@ -328,7 +335,8 @@ def _draw(args: argparse.Namespace, choice: Choice) -> list[str]:
 # -- text --------------------------------------------------------------------------------------
 
 
-def _table(choice: Choice) -> str:
+def _table(choice: Choice, later: Collection[str]) -> str:
+    """later: the allocators that may return some of what they have at the end after a time that the replays did not last."""
     from steve.allocstats.medians import median
 
     bench, rows = choice.whole, []
@@ -338,7 +346,7 @@ def _table(choice: Choice) -> str:
         rows.append(
             [
                 str(number),
-                human_bytes(space.value),
+                ("up to " if choice.goal == "end" and one.allocator.name in later else "") + human_bytes(space.value),
                 human_ns(cpu.value),
                 *([human_ns(median(bench.samples[one].p99).value)] if latency else []),
                 _change(choice.change(bench, one)),
@@ -377,11 +385,9 @@ def _meaning(choice: Choice) -> str:
     )
 
 
-def _budget(choice: Choice) -> str:
+def _budget(expected: float, budget: Budget) -> str:
     """The option that gives a budget for a verdict about the defaults, with some more time than is expected."""
-    if choice.whole.budget.counted:
-        return f"--replays={math.ceil(choice.least_budget)}"
-    return f"--budget={math.ceil(1.2 * choice.least_budget)}s"
+    return f"--replays={math.ceil(expected)}" if budget.counted else f"--budget={math.ceil(1.2 * expected)}s"
 
 
 def _setting(program: Program, one: OptionSet) -> str:
@@ -416,7 +422,7 @@ def _advice(choice: Choice, program: Program) -> list[str]:
         return [
             "no verdict: the budget was too small to replay anything often enough to compare it with "
             f"{reference.name}; the numbers above are of too few replays",
-            f"  the defaults alone take about {_budget(choice)}",
+            f"  the defaults alone take about {_budget(choice.least_budget, choice.whole.budget)}",
         ]
     if one == reference:
         lines = [f"keep the defaults of {reference.name}: no option set is certainly better for {choice.goal}"]
@@ -443,23 +449,34 @@ def _advice(choice: Choice, program: Program) -> list[str]:
     return lines
 
 
+def _returned_later(result: Result) -> list[str]:
+    """The allocators that may return memory later than the replays saw."""
+    choice = result.choice
+    names = dict.fromkeys(one.allocator.name for one in choice.rows if one.allocator.returns_later)
+    is_short = result.duration is None and is_too_short(result.program.seconds, _replay_seconds(choice))
+    return list(names) if is_short else []
+
+
+def _replay_seconds(choice: Choice) -> float:
+    """How long a replay on the reference took."""
+    from steve.allocstats.medians import median
+
+    return median(choice.whole.samples[choice.reference].wall).value / 1e9
+
+
 def _too_short(result: Result) -> list[str]:
     """The line that says which allocators return memory later than the replays saw."""
-    from steve.allocstats.medians import median
     from steve.tune.program import unseen_returns
 
     choice = result.choice
-    if result.duration is not None:
-        return []
     seconds = result.program.seconds
-    later = dict.fromkeys(one.allocator.name for one in choice.rows if one.allocator.returns_later)
     if choice.found.hints.threads > 1:
         way = "--verify shows it, --duration is not for several threads"
     elif seconds:
         way = f"--duration={math.ceil(seconds)}s replays it in this time"
     else:
         way = "--duration=TIME replays it in the time of the program"
-    return unseen_returns(list(later), seconds, median(choice.whole.samples[choice.reference].wall).value / 1e9, way)
+    return unseen_returns(_returned_later(result), seconds, _replay_seconds(choice), way)
 
 
 def _hints(hints: Hints) -> list[str]:
@@ -518,7 +535,7 @@ def _verdicts(verification: Verification | None, reference: OptionSet) -> list[s
 def _text(result: Result) -> str:
     choice = result.choice
     lines = [
-        _table(choice),
+        _table(choice, _returned_later(result)),
         _meaning(choice),
         "",
         *_advice(choice, result.program),

@@ -23,7 +23,7 @@ def _legend(figure: Any, axes: Any, choice: Choice, points: list[Point]) -> None
 
     handles = []
     for point, one in zip(points, choice.rows):
-        mark = " (recommended)" if one == choice.recommended else ""
+        mark = " (recommended)" if choice.judged and one == choice.recommended else ""
         face = "white" if point.hollow else point.color
         sign = "s" if point.hollow else "o"
         handles.append(handle(f"{point.label}  {one.name}{mark}", marker=sign, color=point.color, markerfacecolor=face))

@@ -409,10 +409,18 @@ def test_the_program_of_the_trace(tmp_path: Path) -> None:
     assert re.search(times + r"the 2\.\d+ s that elapsed, with all waits\n", text), text
     too_short = "what jemalloc and mimalloc return after some time is not seen; --duration=3s replays it in this time"
     assert too_short in text and "  at end  " in text
+    bounds = {
+        name: bool(re.search(rf"\n *[-\d]+ +{name} .* up to ", text)) for name in ("glibc", "jemalloc", "mimalloc")
+    }
+    assert bounds == {"glibc": False, "jemalloc": True, "mimalloc": True}, text
     only = compare(ops, "--allocator", "glibc", "--rounds", 5).stdout
     assert "not seen" not in only and "the program ran on mimalloc (" in only
     done = compare(ops, "--allocator", "mimalloc", "--rounds", 5, "--duration", "0.5s")
-    assert "not seen" not in done.stdout and "this takes 2.5 s at least: 5 replays of 0.5 s" in done.stderr
+    assert (
+        "not seen" not in done.stdout
+        and "up to" not in done.stdout
+        and "this takes 2.5 s at least: 5 replays of 0.5 s" in done.stderr
+    )
     result = json.loads(compare(ops, "--allocator", "glibc,mimalloc", "--rounds", 5, "--json").stdout)
     assert result["reference"] == result["program"]["allocator"] == "mimalloc" and 2 < result["program"]["seconds"] < 60
     assert all(one["end_resident"][0] <= one["resident"][0] for one in result["results"])

@@ -560,6 +560,12 @@ def test_the_trace_says_on_which_allocator_the_program_ran(own: Path, program: P
     assert recorded_program(str(program / "grow-ops"), libraries) == Program()
     subprocess.run(["steve", "ops", "dynamic.ljt", "-q"], cwd=own, check=True)
     assert recorded_program(str(own / "dynamic.ljt-ops"), libraries) == dynamic
+    # one that is preloaded has malloc, not the one that the program is linked with
+    record = ["ljtrace", "run", "--out=preloaded.ljt", "./dynamic"]
+    env = {**os.environ, "LD_PRELOAD": "libc.so.6"}
+    subprocess.run(record, cwd=own, check=True, capture_output=True, env=env, timeout=300)
+    preloaded = recorded_program(str(own / "preloaded.ljt"), libraries)
+    assert preloaded.allocator == "glibc" and os.path.basename(preloaded.object) == "libc.so.6"
 
 
 def test_the_library_that_the_program_is_linked_with_stays(own: Path) -> None:
@@ -691,7 +697,9 @@ def test_the_defaults_of_all_allocators_come_before_options(monkeypatch: pytest.
     for amount, least in ((1, 0), (60, 5)):
         budget = Budget(amount)
         whole, rest = (Bench(replay, part, "peak", budget) for part in ("whole", "rest"))  # type: ignore
-        replay_defaults(defaults, whole, rest, lambda: None)
+        warnings: list[float] = []
+        replay_defaults(defaults, whole, rest, lambda: None, warnings.append)
+        assert not warnings if least else warnings[0] > amount, warnings
         assert whole.count(defaults[0]) >= 1
         assert all(bench.count(one) >= least for bench in (whole, rest) for one in defaults)
         assert budget.spent <= max(1, amount)

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
@@ -28,12 +27,7 @@ class Allocator(NamedTuple):
     advice: tuple[str, ...]
     caveat: str = ""
 
-    def object_among(self, paths: Iterable[str]) -> str:
-        """The first of the paths whose object file contains this allocator; "" if there is none."""
-        return next((path for path in paths if re.match(self.objects, os.path.basename(path))), "")
 
-
-# The C library comes last: every program has it, and another allocator takes its place.
 ALLOCATORS = (
     Allocator(
         "jemalloc",
@@ -99,20 +93,23 @@ LUAJIT = Allocator(
 )
 
 
+def allocator_in(path: str) -> Allocator | None:
+    """The allocator of an object file, by the file's name; None if it has none."""
+    return next((one for one in ALLOCATORS if re.match(one.objects, os.path.basename(path))), None)
+
+
 def is_in_library(path: str) -> bool:
     """Is this object file a library of an allocator that takes the place of the C library's?"""
-    return any(allocator.object_among([path]) for allocator in ALLOCATORS if allocator.name != "glibc")
+    found = allocator_in(path)
+    return found is not None and found.name != "glibc"
 
 
 def allocator_of(trace: Trace) -> Allocator | None:
     """The allocator of the program's C heap: the one within the executable, which the native recorder has recognized by its
-    functions, else by the object files. None: it is not known."""
+    functions, else that of the first object file with one. A trace has them in the order in which the dynamic linker looks for
+    malloc: a library of LD_PRELOAD comes before those that the program is linked with. None: it is not known."""
     own = trace.info().get(OWN)
-    objects = [module.object for module in trace.modules()]
     for allocator in ALLOCATORS:
         if allocator.name == own:
             return allocator
-    for allocator in ALLOCATORS:
-        if allocator.object_among(objects):
-            return allocator
-    return None
+    return next(filter(None, (allocator_in(module.object) for module in trace.modules())), None)

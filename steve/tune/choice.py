@@ -67,8 +67,7 @@ class Choice:
         """About what budget a verdict about the defaults takes, in its unit, as the replays so far took."""
         benches = (self.searched, self.whole, self.held_out)
         beside = self.whole.budget.spent - sum(bench.spent for bench in benches)
-        count = LEAST_ROUNDS * sum(one.is_default for one in self.candidates)
-        return beside + count * (self.whole.each + (self.held_out.each if self.held_out.replays else self.whole.each))
+        return beside + of_defaults(sum(one.is_default for one in self.candidates), self.whole, self.held_out)
 
     @property
     def not_replayed(self) -> list[OptionSet]:
@@ -124,14 +123,24 @@ def _final(found: Found, defaults: list[OptionSet]) -> list[OptionSet]:
     return [one for one in wanted if one not in found.unusable]
 
 
-def replay_defaults(defaults: list[OptionSet], whole: Bench, held_out: Bench, tick: Callable[[], None]) -> None:
+def of_defaults(count: int, whole: Bench, held_out: Bench) -> float:
+    """About what a verdict about the defaults of `count` allocators takes of the budget, as the replays so far took."""
+    return LEAST_ROUNDS * count * (whole.each + (held_out.each if held_out.replays else whole.each))
+
+
+def replay_defaults(
+    defaults: list[OptionSet], whole: Bench, held_out: Bench, tick: Callable[[], None], warn: Callable[[float], None]
+) -> None:
     """Replay the defaults of all allocators on the whole file and the held-out part, as often as a verdict needs or as the
     budget permits: which allocator is the first question, and its options are the next. The reference, which is their
-    first, is replayed at least once on the whole file."""
+    first, is replayed at least once on the whole file. If the budget is probably too small for a verdict, warn() is called
+    after the first replay of each, with what it takes."""
     end = whole.budget.amount
     whole.measure(defaults[:1], 1, math.inf, tick)
     for number in range(LEAST_ROUNDS):
         whole.measure(defaults[1:] if number == 0 else defaults, 1, end, tick)
+        if number == 0 and (expected := of_defaults(len(defaults), whole, held_out)) > end:
+            warn(expected)
         held_out.measure(defaults, 1, end, tick)
 
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from steve.system.errors import SteveError
-from steve.trace.allocators import OWN, allocator_of
+from steve.trace.allocators import OWN, allocator_in
 
 if TYPE_CHECKING:
     from steve.trace._memtrace import Trace
@@ -126,14 +126,13 @@ def program_of(trace: Trace, libraries: Mapping[str, str]) -> Program:
     seconds = (stats["totals"]["nanoseconds"] or stats["nanoseconds"]) / 1e9
     if info.get(OWN):
         return Program(info[OWN], executable, True, names, seconds)
-    for name, library in libraries.items():
-        for path in objects:
-            if library and os.path.basename(path) == library:
-                return Program(name, path, False, names, seconds)
-    found = allocator_of(trace)
-    if found is None:
-        return Program(names=names, seconds=seconds)
-    return Program(found.name, found.object_among(objects), False, names, seconds)
+    drivers = {library: name for name, library in libraries.items() if library}
+    for path in objects:  # in the order in which the dynamic linker looks for malloc
+        found = allocator_in(path)
+        name = drivers.get(os.path.basename(path), found.name if found else "")
+        if name:
+            return Program(name, path, False, names, seconds)
+    return Program(names=names, seconds=seconds)
 
 
 def recorded_program(path: str, libraries: Mapping[str, str]) -> Program:
@@ -170,11 +169,16 @@ def cpu_seconds_of(path: str, trace: Trace) -> float:
         return 0.0
 
 
+def is_too_short(program: float, replay: float) -> bool:
+    """May a replay of so many seconds be too short for what is returned after some time? program: seconds, 0 = not known."""
+    return not program or replay < LONG_ENOUGH * program
+
+
 def unseen_returns(allocators: list[str], program: float, replay: float, way: str) -> list[str]:
     """The sentence that the replay was too short for allocators that return memory after some time; none if it was long
     enough. program, replay: how long both took, in seconds; the first is 0 if that is not known. way: what to do about it.
     """
-    if not allocators or program and replay >= LONG_ENOUGH * program:
+    if not allocators or not is_too_short(program, replay):
         return []
     took = f"the program took {program:.3g} s, a replay {replay:.2g} s" if program else f"a replay took {replay:.2g} s"
     unless = "" if program else ", if the program took longer"
