@@ -12,7 +12,7 @@ SPDX-License-Identifier: GPL-2.0-or-later
 """
 import numpy as np
 
-from libc.stdint cimport int64_t, uint32_t, uint64_t
+from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 
 
 def neighbours(Py_ssize_t n, source, target):
@@ -25,26 +25,33 @@ def neighbours(Py_ssize_t n, source, target):
     return starts, np.ascontiguousarray(np.asarray(target)[order], dtype=np.int64), order.astype(np.int64)
 
 
-def shortest(Py_ssize_t n, source, target, roots):
+def shortest(Py_ssize_t n, source, target, roots, late=None):
     """For each object the link by which a breadth-first search from the roots reaches it first: -1 for a root, -2 if it
-    is not reachable."""
+    is not reachable. late: by link, is it taken only to what no path without such a link leads to? None: no link is."""
     cdef int64_t[::1] starts, ends, links
     via_array = np.full(n, -2, np.int64)
     queue_array = np.empty(max(n, 1), np.int64)
     cdef int64_t[::1] via = via_array, queue = queue_array
-    cdef Py_ssize_t head = 0, tail = 0, i
+    cdef const uint8_t[::1] is_late = np.ascontiguousarray(np.zeros(len(source)) if late is None else late, np.uint8)
+    cdef Py_ssize_t head = 0, late_head = 0, tail = 0, i
     cdef int64_t at
+    cdef uint8_t now
     starts, ends, links = neighbours(n, source, target)
     for root in roots:
         if via[root] == -2:
             via[root] = -1
             queue[tail] = root
             tail += 1
-    while head < tail:
-        at = queue[head]
-        head += 1
+    while late_head < tail:  # one object's late links are next only if no other link is left
+        now = head == tail
+        if now:
+            at = queue[late_head]
+            late_head += 1
+        else:
+            at = queue[head]
+            head += 1
         for i in range(starts[at], starts[at + 1]):
-            if via[ends[i]] == -2:
+            if is_late[links[i]] == now and via[ends[i]] == -2:
                 via[ends[i]] = links[i]
                 queue[tail] = ends[i]
                 tail += 1

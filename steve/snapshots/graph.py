@@ -112,23 +112,28 @@ class Universe:
     @property
     def via(self) -> np.ndarray:
         """By object, the link by which a shortest path from the roots reaches it, as an index of `strong`; -1 for a root, -2
-        if the object cannot be reached."""
+        if the object cannot be reached. A slot of a stack without a name may have the object only at the moment of the
+        snapshot, as for an instruction that uses it: such links are taken to what no others lead to."""
         if self._via is None:
             from steve.snapshots._graph import shortest
 
             order = self._preferred()
             sources, targets = self._ends()
-            via = shortest(len(self.objects), sources[order], targets[order], self.roots)
+            via = shortest(len(self.objects), sources[order], targets[order], self.roots, self._temporary()[order])
             self._via = np.where(via >= 0, order[np.maximum(via, 0)], via) if len(order) else via
         return self._via
 
-    def _preferred(self) -> np.ndarray:
-        """The indices of `strong`, of several links to an object the one first that says most: slots of a stack without a name
-        come last, and of variables those of outer functions come first, which live longer."""
+    def _temporary(self) -> np.ndarray:
+        """Of `strong`, is a link a slot of a stack without a name?"""
         links = self.links[self.strong]
-        on_stack = links["kind"] == STACK
-        index = np.arange(len(links))
-        return np.lexsort((np.where(on_stack, -index, index), on_stack & (links["name"] == 0)))
+        return (links["kind"] == STACK) & (links["name"] == 0)
+
+    def _preferred(self) -> np.ndarray:
+        """The indices of `strong`, of several links to an object the one first that says most: of variables those of outer
+        functions come first, which live longer."""
+        on_stack = self.links[self.strong]["kind"] == STACK
+        index = np.arange(len(on_stack))
+        return np.argsort(np.where(on_stack, -index, index), kind="stable")
 
     def path(self, number: int) -> list[tuple[int, int]]:
         """A shortest path from a root to an object: a list of (object, link that leads to it), where the link of the

@@ -518,6 +518,14 @@ def test_retained_is_what_goes_with_an_object(graph: tuple) -> None:
         assert kept[at] == sum(sizes[g] for g in gone)
     via = shortest(n, source, target, sorted(roots))
     assert {i for i in range(n) if via[i] != -2} == everything
+    late = np.array([(a + b) % 3 == 0 for a, b in links], bool)
+    via = shortest(n, source, target, sorted(roots), late)
+    assert {i for i in range(n) if via[i] != -2} == everything
+    durable = reach(n, [link for link, is_late in zip(links, late) if not is_late], roots)
+    for at in durable:
+        while via[at] >= 0:
+            assert not late[via[at]], "a late link leads to what another path reaches"
+            at = source[via[at]]
 
 
 def test_a_long_chain_and_a_wide_star() -> None:
