@@ -15,13 +15,12 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from steve.analysis.rules import PEAKS_HELD, PEAKS_REQUESTED, UNIVERSE_SHOWS
-from steve.trace.rollups import Sums
+from steve.trace.rollups import Rollup, Sums
 from steve.terminal.units import counted, human_bytes
 
 if TYPE_CHECKING:
     from steve.analysis.folds import Table
     from steve.kernels._site_sums import SiteSums
-    from steve.trace.rollups import Rollup
 
 FEWEST_PARTS = 9  # before the last New, which leaves at least as many operations as the Frees at the end of the run
 # a part is busy if it has this share of the News of a mean part; the others do not count if most parts are busy
@@ -31,6 +30,8 @@ NAMED = 3  # sites that are not judged
 UNEVEN = "of {}, what is kept rises in each part of the run, but unevenly: a longer recording tells whether it grows"
 # of those that rise and of which most may be garbage
 GARBAGE = "of {}, what is alive rises, but may be garbage that was not yet collected: a longer recording tells whether it grows"
+# where no site grows, of lines that do
+LINES_GROW = "no site grows, but the sites of {} together do, as of callers that take turns; --by line shows them"
 # slope: bytes in 1,000 operations; since, until: the operations between which growth was judged
 FOUND = [("blocks", "u8"), ("size", "u8"), ("accesses", "u8"), ("slope", "f8"), ("since", "u8"), ("until", "u8")]
 BLOCKS, BYTES, ACCESSES = range(3)
@@ -106,7 +107,20 @@ def judged(
                 of_rows = zip(some.numbers[size > 0].tolist(), size[size > 0].tolist())
                 unsure[key].setdefault(reason, {}).update(of_rows)
     texts = {key: not_judged[key] or _not_judged(unsure[key], rollup, run) for key in JUDGES}
+    if rollup.by == "stack" and not any(len(some.rows) for some in parts["growth"]):
+        lines = "" if not_judged["growth"] else _growing_lines(keys, sums, rollup, run, thresholds)
+        texts["growth"] = "; ".join(filter(None, [texts["growth"], lines]))
     return {key: (Sums(*map(np.concatenate, zip(*found))), texts[key]) for key, found in parts.items()}
+
+
+def _growing_lines(keys: np.ndarray, sums: SiteSums, rollup: Rollup, run: Run, thresholds: Mapping[str, float]) -> str:
+    """The lines that grow, as text, of a run in which no site grows: callers that take turns allocate in a part of the run
+    each. "" = none."""
+    by_line, sizes = Rollup("line", rollup.places), {}
+    for some in by_line.merged_in_parts(keys, sums.rows):
+        size = growth(some.rows, run, thresholds).found["size"]
+        sizes.update(zip(some.numbers[size > 0].tolist(), size[size > 0].tolist()))
+    return _named(LINES_GROW, sizes, by_line, "line") if sizes else ""
 
 
 def _short(name: str) -> str:
@@ -116,16 +130,17 @@ def _short(name: str) -> str:
 
 def _not_judged(unsure: Mapping[str, Mapping[int, int]], rollup: Rollup, run: Run) -> str:
     """What could not be judged, as text: each reason with the largest sites. unsure: the bytes by reason and row."""
-    texts = []
-    for reason, sizes in unsure.items():
-        if not sizes:
-            continue
-        first = sorted(sizes, key=lambda number: -sizes[number])[:NAMED]
-        names = [f"{_short(rollup.text(number))}: {human_bytes(sizes[number])}" for number in first]
-        others = [counted(len(sizes) - NAMED, "other")] if len(sizes) > NAMED else []
-        text = reason.format(counted(len(sizes), "site"))
-        texts.append(f"{text} ({', '.join([*names, *others])})")
+    texts = [_named(reason, sizes, rollup, "site") for reason, sizes in unsure.items() if sizes]
     return "; ".join([*texts, *([UNIVERSE_SHOWS] if texts and run.snapshots else [])])
+
+
+def _named(reason: str, sizes: Mapping[int, int], rollup: Rollup, noun: str) -> str:
+    """A reason with the number of rows, which are of this kind, and the largest of them. sizes: bytes, by row."""
+    first = sorted(sizes, key=lambda number: -sizes[number])[:NAMED]
+    names = [f"{_short(rollup.text(number))}: {human_bytes(sizes[number])}" for number in first]
+    others = [counted(len(sizes) - NAMED, "other")] if len(sizes) > NAMED else []
+    text = reason.format(counted(len(sizes), noun))
+    return f"{text} ({', '.join([*names, *others])})"
 
 
 def made(sums: SiteSums, rollup: Rollup) -> Sums:

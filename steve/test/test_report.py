@@ -637,6 +637,22 @@ def test_what_a_rule_could_not_judge_is_said(steve: Steve, trace: Callable[..., 
     assert "other reason" not in steve("findings", "t.ljt", "t.ljt", "--rules", "growth").out
 
 
+def test_lines_that_grow_though_none_of_their_sites_does(steve: Steve, trace: Callable[..., Path]) -> None:
+    """Callers take turns, and each makes blocks in a third of the run only."""
+    stacks = "".join(f"stack main caller@a.c:{n} leak@a.c:9\n" for n in range(3))
+    news = [f"N {4096 * (n + 1):#x} 1000 {1 + n // 300}\n" for n in range(900)]
+    trace(f"{stacks}{''.join(news)}end exit\n")
+    text = steve("findings", "t.ljt", "--rules", "growth").out
+    assert "no site grows, but the sites of 1 line together do" in text and "(leak (a.c:9): " in text
+    assert "found nothing" not in text
+    (rule,) = json.loads(steve("findings", "t.ljt", "--rules", "growth", "--by", "line", "--json").out)
+    assert rule["bytes"] > 500_000 and rule["not_judged"] is None
+    (rule,) = json.loads(steve("findings", "t.ljt", "--rules", "growth", "--by", "function", "--json").out)
+    assert rule["bytes"] > 500_000 and rule["not_judged"] is None
+    trace(f"{stacks}{''.join(news).replace('1000 1', '1000 2').replace('1000 3', '1000 2')}end exit\n")
+    assert "together" not in steve("findings", "t.ljt", "--rules", "growth").out, "one site grows"
+
+
 @functools.cache
 def width_of(text: str) -> float:
     """The width of a label, in pixels for the page's font."""
