@@ -34,11 +34,11 @@ SEE = {**dict.fromkeys(LOST, "steve leaks"), ERRORS: "steve findings", **dict.fr
 
 class Judged(NamedTuple):
     """The outcomes of conditions. rows: all sites, of which an outcome has some; its columns are those of Differences that
-    end with _b. remark: what is to be said beside the outcomes; "" if nothing is."""
+    end with _b. remarks: what is to be said beside the outcomes."""
 
     outcomes: list[Outcome]
     rows: Differences
-    remark: str
+    remarks: list[str]
 
 
 def judged(chosen: Blocks, wanted: list[Condition], most: int | None) -> Judged:
@@ -64,9 +64,11 @@ def judged(chosen: Blocks, wanted: list[Condition], most: int | None) -> Judged:
     totals = {name: Measured(0, int(value)) for name, value in measured.items() if value is not None}
     judged_rows = _of_sites(chosen, by_type, rows) if any(condition.judges_sites for condition in wanted) else rows
     outcomes = [
-        _with_growth(condition.outcome(totals, judged_rows if condition.judges_sites else rows, most), grown, most)
-        for condition in wanted
+        condition.outcome(totals, judged_rows if condition.judges_sites else rows, most) for condition in wanted
     ]
+    if any(outcome.failed and outcome.name == NET_GROWTH for outcome in outcomes):
+        others = string_table.without(chosen, by_type)
+        outcomes = [_with_growth(outcome, _growth(others) if others else grown, most) for outcome in outcomes]
     for condition, outcome in zip(wanted, outcomes):
         if (
             not outcome.failed
@@ -78,7 +80,11 @@ def judged(chosen: Blocks, wanted: list[Condition], most: int | None) -> Judged:
                 f"--fail-if '{condition.text}': cannot be judged: accesses were "
                 + (f"recorded {where}" if where else "not recorded, so only wrong frees were seen")
             )
-    return Judged(outcomes, rows, closed.remark(outcomes) if lua_is_closed else "")
+    remarks = [closed.remark(outcomes)] if lua_is_closed else []
+    if any(len(outcome.causes) for outcome in outcomes):
+        of_strings = string_table.remark(string_table.requested(by_type), measured["allocated"])
+        remarks.append(f"of all bytes requested, {of_strings}" if of_strings else "")
+    return Judged(outcomes, rows, [text for text in remarks if text])
 
 
 @contextmanager
@@ -153,7 +159,7 @@ def _growth(chosen: Blocks) -> Differences:
 
 
 def _with_growth(outcome: Outcome, grown: Differences, most: int | None) -> Outcome:
-    """An outcome of NET_GROWTH has the sites that grew. grown: of _growth()."""
+    """An outcome of NET_GROWTH has the sites that grew. grown: of _growth(), without LuaJIT's table of strings."""
     if not outcome.failed or outcome.name != NET_GROWTH:
         return outcome
     risen = grown.where(grown.column("live_bytes_change") > 0)

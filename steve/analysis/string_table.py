@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from steve.analysis.blocks import nonzero_rows
+from steve.terminal.units import counted
 from steve.trace._memtrace import TYPE_NAMES
 
 if TYPE_CHECKING:
@@ -22,6 +23,19 @@ if TYPE_CHECKING:
 KEY = "type"  # of the sums that without() takes
 TYPE = "strtab"
 OTHERS = f'not type = "{TYPE}"'  # an expression of --where
+LEAST = 0.02  # of all bytes, for the table to be named
+REMARK = f"{{}} are LuaJIT's table of strings, which grows on any line (--where '{OTHERS}')"
+
+
+def requested(sums: np.ndarray | Table) -> int:
+    """The bytes that were requested for it. sums: by type."""
+    numbers, rows = nonzero_rows(sums)
+    return int(rows["bytes"][numbers == TYPE_NAMES.index(TYPE)].sum())
+
+
+def remark(size: int, total: int) -> str:
+    """That so many bytes of all bytes are of the table, or "" if that is little."""
+    return REMARK.format(counted(size, "byte")) if size > LEAST * total else ""
 
 
 def without(chosen: Blocks, sums: np.ndarray | Table) -> Blocks | None:

@@ -196,7 +196,7 @@ def run(args: argparse.Namespace) -> int:
         most = None if args.json or args.csv else MOST_CAUSES
         judged = gates.judged(chosen, wanted, most) if wanted else None
         outcomes = judged.outcomes if judged else []
-        for remark in filter(None, [judged.remark, totals.cut_short(chosen.trace, args.end)] if judged else []):
+        for remark in filter(None, [*judged.remarks, totals.cut_short(chosen.trace, args.end)] if judged else []):
             complain(NAME, f"{chosen.trace.name}: {remark}")
         here = [outcome.condition for outcome in outcomes if outcome.failed]
         if wanted:

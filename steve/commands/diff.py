@@ -114,12 +114,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 class Side(NamedTuple):
-    """What is measured of one side: the rows; those that conditions about sites judge; what was resident; the names of the
+    """What is measured of one side: the rows; those that conditions about sites judge; the bytes requested for LuaJIT's tables
+    of strings; what was resident; the names of the
     traces at whose end nothing of Lua lives because its states were closed; how the program of each trace ended, and what
     is to be said of those that did not end as usual."""
 
     of_sites: Measured
     judged: Measured
+    strings: int
     resident: looks.Measures
     closed: tuple[str, ...]
     programs: tuple[dict, ...]
@@ -139,6 +141,7 @@ def measured(chosen: blocks.Blocks, names: Matched, judges_sites: bool) -> Side:
     return Side(
         found,
         judged,
+        string_table.requested(by_type),
         looks.measures(chosen, looks.NAMES),
         (name,) if is_closed else (),
         ({"file": name, **totals.program_end(chosen.trace)},),
@@ -285,6 +288,14 @@ def markdown(title: str, found: list[Outcome], rows: Differences, top: int | Non
     return "".join(parts)
 
 
+def of_strings(first: Side, second: Side) -> str:
+    """The part of LuaJIT's tables of strings in the change of the bytes, for the heading; "" if it is small."""
+    change = second.strings - first.strings
+    total = (second.of_sites.total("bytes") or 0) - (first.of_sites.total("bytes") or 0)
+    text = string_table.remark(abs(change), abs(total))
+    return f"; of the bytes, {'-' if change < 0 else '+'}{text}" if text else ""
+
+
 def side_of(args: argparse.Namespace, path: str) -> several.Files:
     """The trace of one side, or those in the folder that it is."""
     paths = source.files_of(path) if os.path.isdir(path) else [path]
@@ -307,7 +318,7 @@ def measured_side(files: several.Files, names: Matched, judges_sites: bool) -> S
         joined.append(differences.added(of_kind, nodes))
     resident = looks.sum_of([part.resident for part in parts])
     texts = (tuple(text for part in parts for text in getattr(part, of)) for of in ("closed", "programs", "cut_short"))
-    return Side(*joined, resident, *texts)
+    return Side(*joined, sum(part.strings for part in parts), resident, *texts)
 
 
 def measured_first(args: argparse.Namespace, names: Matched, judges_sites: bool) -> tuple[str, Side, int]:
@@ -377,6 +388,7 @@ def run(args: argparse.Namespace) -> int:
         files = side_of(args, args.second)
         second = measured_side(files, names, judges_sites)
     title = ", ".join(change_text(first, second, key) for key in differences.KEYS)
+    title += of_strings(first, second)
     if os.path.isdir(args.first) and len(files) == 1:
         title += f" ({several.PEAKS})"
     cut_short = first.cut_short + second.cut_short

@@ -256,8 +256,6 @@ UNCOLLECTED = (
 )
 
 
-LEAST_STRINGS = 0.02  # of all bytes, for the table to be named
-OF_STRINGS = "; {} are LuaJIT's table of strings, which grows on any line (--where 'not type = \"strtab\"')"
 OF_DIVIDED = "; besides, {} of {} that other allocators, such as pools, divide were not freed: the blocks inside are what is listed"
 
 
@@ -276,8 +274,8 @@ def heading(totals: Mapping[str, int], state: str, snapshots: Sequence[str]) -> 
     if totals[DIVIDED_BLOCKS]:
         title += OF_DIVIDED.format(counted(totals[DIVIDED_BLOCKS], "block"), counted(totals[DIVIDED], "byte"))
     title += UNCOLLECTED.format(counted(totals["unknown"], "byte")) if totals["unknown"] else ""
-    is_much = totals["strings"] > LEAST_STRINGS * totals["bytes"]
-    return title + (OF_STRINGS.format(counted(totals["strings"], "byte")) if is_much else "")
+    of_strings = string_table.remark(totals["strings"], totals["bytes"])
+    return title + (f"; {of_strings}" if of_strings else "")
 
 
 def joined(live: rollups.Sums, made: rollups.Sums, reach: Reachability) -> rollups.Sums:

@@ -60,6 +60,13 @@ def test_the_string_table_is_of_no_site(steve: Any, trace: Callable) -> None:
         ("live_at_end > 4Ki", True),
     ):
         assert steve("check", "-q", "b.ljt", f"--fail-if={condition}").returncode == fails
+    named = "8,192 bytes are LuaJIT's table of strings"
+    assert f"; of the bytes, +{named}" in steve("diff", "a.ljt", "b.ljt").out
+    assert f"; of the bytes, -{named}" in steve("diff", "b.ljt", "a.ljt").out
+    assert named not in steve("diff", "b.ljt", "b.ljt").out
+    done = steve("check", "b.ljt", "--fail-if=net_growth > 0")
+    assert "parse" in done.out and "cache" not in done.out and f"of all bytes requested, {named}" in done.err
+    assert "table of strings" not in steve("check", "a.ljt", "--fail-if=net_growth > 0").err
 
 
 @pytest.mark.parametrize(
