@@ -337,7 +337,7 @@ def _table(
         f"the frontier of time and space: {', '.join(entry.name for entry in result.frontier())}",
         *_against_reference(result, program, time, space),
         *_in_the_program(result, program, time, space, later, duration),
-        *filter(None, [program.remark_on_others()]),
+        *filter(None, [program.remark_on_others(), program.remark_on_sizes()]),
         *_of_few_rounds(result),
         *_to_preload(result, drivers, program),
     ]

@@ -433,6 +433,23 @@ def test_the_program_of_the_trace(tmp_path: Path) -> None:
     assert "what mimalloc returns after some time is not seen, if the program took longer; --duration=TIME" in alone
 
 
+def test_a_program_that_asks_for_usable_sizes(tmp_path: Path) -> None:
+    """What it allocates may depend on the allocator, as where it drops entries when all its blocks have a size."""
+    source = "#include <malloc.h>\nint main(void) { void *p = malloc(99); return !p%s; }\n"
+    for name, condition in (("asks", " || !malloc_usable_size(p)"), ("plain", "")):
+        (tmp_path / f"{name}.c").write_text(source % condition)
+        subprocess.run(["cc", "-o", name, f"{name}.c"], cwd=tmp_path, check=True)
+        record = ["ljtrace", "run", f"--out={name}.ljt", f"./{name}"]
+        subprocess.run(record, cwd=tmp_path, check=True, capture_output=True, timeout=300)
+        program = recorded_program(str(tmp_path / f"{name}.ljt"), {})
+        assert program.asks_sizes == program.as_dict()["asks_usable_sizes"] == (name == "asks")
+        subprocess.run(["steve", "ops", f"{name}.ljt", "-q"], cwd=tmp_path, check=True)
+        text = compare(tmp_path / f"{name}.ljt-ops", "--allocator", "glibc", "--rounds", 5).stdout
+        assert ("the executable calls malloc_usable_size: what it allocates" in text) == (name == "asks"), text
+    (tmp_path / "asks").unlink()
+    assert not recorded_program(str(tmp_path / "asks.ljt"), {}).asks_sizes
+
+
 def test_the_name_of_the_memtrace_is_said(tmp_path: Path) -> None:
     """Of an ops file without its memtrace, under which names both are looked for. A memtrace has no such remark."""
     for name in ("app-ops", "app.ljt-ops", "app"):

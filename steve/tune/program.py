@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from mmap import ACCESS_READ, mmap
 from typing import TYPE_CHECKING, Any
 
 from steve.system.errors import SteveError
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 C_LIBRARY = "glibc"
 LIBC = "libc.so.6"
 OTHER_HEAPS = {"lua": "Lua states", "custom": "pools of the program", "mmap": "mappings of the program"}  # by kind
+USABLE_SIZE = "malloc_usable_size"
 LONG_ENOUGH = 0.5  # part of the program's time that a replay takes at least, to see what is returned after some time
 
 
@@ -29,7 +31,7 @@ LONG_ENOUGH = 0.5  # part of the program's time that a replay takes at least, to
 class Program:
     """allocator: a name as that of a driver; "" if it is not known. object: path of the library or executable that contains
     its malloc. is_within: is that the executable? names: under which the program was started, without folders. seconds:
-    how long it ran; 0 if that is not known. others: of other_heaps(). ops: the name of an ops file without its memtrace; "" if
+    how long it ran; 0 if that is not known. others: of other_heaps(). asks_sizes: of asks_sizes_of(). ops: the name of an ops file without its memtrace; "" if
     there is one."""
 
     allocator: str = ""
@@ -39,6 +41,7 @@ class Program:
     seconds: float = 0.0
     cpu_seconds: float = 0.0
     others: tuple[str, ...] = ()
+    asks_sizes: bool = False
     ops: str = field(default="", compare=False)
 
     def environment(self, options: OptionSet) -> dict[str, str] | None:
@@ -59,6 +62,7 @@ class Program:
             "in_executable": self.is_within,
             "seconds": self.seconds or None,
             "cpu_seconds": self.cpu_seconds or None,
+            "asks_usable_sizes": self.asks_sizes,
         }
 
     def parts(self, costs: Iterable[float]) -> str:
@@ -90,6 +94,15 @@ class Program:
         return (
             f"blocks of {' and '.join(self.others)} are left out; a block of malloc that their allocators divide, or give to Lua "
             "as it is, is freed in the replay when they do"
+        )
+
+    def remark_on_sizes(self) -> str:
+        """A sentence if what the program allocates may depend on its allocator, without a full stop; "" if not."""
+        if not self.asks_sizes:
+            return ""
+        return (
+            f"the executable calls {USABLE_SIZE}: what it allocates, or keeps at a limit, may depend on the allocator, which no "
+            "replay shows; steve tune --verify runs the program"
         )
 
     def described(self, reference: str) -> str:
@@ -135,6 +148,15 @@ def program_of(trace: Trace, libraries: Mapping[str, str]) -> Program:
     return Program(names=names, seconds=seconds)
 
 
+def asks_sizes_of(executable: str) -> bool:
+    """Has an executable that is still there the name of the function that says how large a block is, as one that calls it has?"""
+    try:
+        with open(executable, "rb") as file, mmap(file.fileno(), 0, access=ACCESS_READ) as data:
+            return data.find(b"\0" + USABLE_SIZE.encode() + b"\0") >= 0
+    except (OSError, ValueError):  # it is not there, or empty
+        return False
+
+
 def recorded_program(path: str, libraries: Mapping[str, str]) -> Program:
     """The program of a memtrace, or of the memtrace from which `steve ops` made the ops file `path` if it is still beside
     it. Of another file nothing is known."""
@@ -152,7 +174,8 @@ def recorded_program(path: str, libraries: Mapping[str, str]) -> Program:
     except TraceError:  # what is wrong with it is said by whoever translates it
         return Program()
     own, others = program_of(trace, libraries), tuple(other_heaps(trace))
-    return replace(own, cpu_seconds=cpu_seconds_of(path, trace), others=others)
+    asks_sizes = asks_sizes_of(trace.info().get("executable", ""))
+    return replace(own, cpu_seconds=cpu_seconds_of(path, trace), others=others, asks_sizes=asks_sizes)
 
 
 def cpu_seconds_of(path: str, trace: Trace) -> float:
