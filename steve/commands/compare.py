@@ -60,11 +60,11 @@ columns of the table:
 The lines below the table name the allocators on the frontier, and those that are certainly better than the one on which
 the program ran, with the time that they take. What part of the program's time that is, is of its CPU time, if the
 memtrace has samples of its stacks (ljtrace run --sample-stacks), else of the elapsed time. The program is known if the
-memtrace APP.ljt, from which APP.ljt-ops was made, is beside it; else its allocator counts as glibc. A replay takes less
-time than the program did. It has one thread, unless --threads is given: an allocator with arenas or caches for each
-thread takes more memory in a program with threads, whose threads `steve tune` replays. What an allocator returns after
-some time (jemalloc after ten seconds) is seen with --duration only: the replay that measures memory then takes as
-long. That is in each round, for each allocator.
+memtrace APP.ljt, from which APP.ljt-ops or APP-ops was made, is beside it; else its allocator counts as glibc. A
+replay takes less time than the program did. It has one thread, unless --threads is given: an allocator with arenas or
+caches for each thread takes more memory in a program with threads, whose threads `steve tune` replays. What an
+allocator returns after some time (jemalloc after ten seconds) is seen with --duration only: the replay that measures
+memory then takes as long. That is in each round, for each allocator.
 
 `steve-replay --list` says which are libraries and which are references. A program tries a library without a change:
 LD_PRELOAD=libjemalloc.so.2 PROGRAM (Debian 12: package libjemalloc2). It has no effect on an executable that contains

@@ -456,7 +456,7 @@ def test_the_name_of_the_memtrace_is_said(tmp_path: Path) -> None:
         (tmp_path / name).write_text("0 N 4096 8\n")
         said = recorded_program(str(tmp_path / name), {}).described("glibc")
         assert said.endswith(
-            "the reference is glibc (its memtrace says it, if it is beside the ops file: app.ljt of app.ljt-ops)"
+            "the reference is glibc (its memtrace says it, if it is beside the ops file: app.ljt of app.ljt-ops or app-ops)"
         )
     alone = recorded_program(str(make_trace(tmp_path / "other.ljt", "N 4096 8\nend exit\n")), {}).described("glibc")
     assert alone.endswith("the reference is glibc")

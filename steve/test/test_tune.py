@@ -559,6 +559,9 @@ def test_the_trace_says_on_which_allocator_the_program_ran(own: Path, program: P
     assert dynamic.names == {"dynamic"} and 0 < dynamic.seconds < 300
     assert recorded_program(str(program / "grow-ops"), libraries) == Program()
     subprocess.run(["steve", "ops", "dynamic.ljt", "-q"], cwd=own, check=True)
+    (own / "dynamic.ljt-ops").rename(own / "dynamic-ops")
+    assert recorded_program(str(own / "dynamic-ops"), libraries) == dynamic
+    subprocess.run(["steve", "ops", "dynamic.ljt", "-q"], cwd=own, check=True)
     assert recorded_program(str(own / "dynamic.ljt-ops"), libraries) == dynamic
     # one that is preloaded has malloc, not the one that the program is linked with
     record = ["ljtrace", "run", "--out=preloaded.ljt", "./dynamic"]

@@ -110,7 +110,9 @@ class Program:
         if not self.allocator:
             name = self.ops.removesuffix("-ops").removesuffix(".ljt")
             remedy = (
-                f" (its memtrace says it, if it is beside the ops file: {name}.ljt of {name}.ljt-ops)" if name else ""
+                f" (its memtrace says it, if it is beside the ops file: {name}.ljt of {name}.ljt-ops or {name}-ops)"
+                if name
+                else ""
             )
             return f"the file does not say on which allocator the program runs; the reference is {reference}{remedy}"
         text = f"the program ran on {self.allocator}"
@@ -159,15 +161,17 @@ def asks_sizes_of(executable: str) -> bool:
 
 def recorded_program(path: str, libraries: Mapping[str, str]) -> Program:
     """The program of a memtrace, or of the memtrace from which `steve ops` made the ops file `path` if it is still beside
-    it. Of another file nothing is known."""
+    it, by its name: APP.ljt of APP.ljt-ops or APP-ops. Of another file nothing is known."""
     from steve.system.errors import TraceError
     from steve.trace import source
     from steve.trace._memtrace import Trace
 
     if source.holds_operations(path):
-        ops, path = os.path.basename(path), path.removesuffix("-ops")
-        if not os.path.isfile(path) or source.holds_operations(path):
+        ops, stem = os.path.basename(path), path.removesuffix("-ops")
+        beside = [name for name in (f"{stem}.ljt", stem) if os.path.isfile(name) and not source.holds_operations(name)]
+        if not beside:
             return Program(ops=ops)
+        path = beside[0]
     try:
         trace = Trace(path)
         trace.skim()
