@@ -268,6 +268,15 @@ def _of_lua_growth(data: TraceData) -> Iterator[Sentence]:
     )
 
 
+def _of_what_is_kept(data: TraceData) -> list[Sentence]:
+    """Both of them, the larger first: a path that holds what several lines made says more than one of these."""
+    marks, paths = [*_of_marks(data)], [*_of_lua_growth(data)]
+    both = marks and paths and data.kept and data.lua_growth
+    if both and data.lua_growth.rows[0]["more_bytes"] > data.kept.bytes:
+        return paths + marks
+    return marks + paths
+
+
 def _of_nothing(data: TraceData) -> Iterator[Sentence]:
     """That the trace has no event of a block, and what that means."""
     if any(data.totals[name] for name in ("new", "free", "resize", "badfree")) or data.problem is not None:
@@ -320,13 +329,12 @@ def _returned(found: KeptFree) -> str:
 
 def sentences(data: TraceData, findings: list[Finding]) -> list[Sentence]:
     """The first sentences of the page, at least one if any block was allocated: what allocators keep, what was kept
-    between marks, what holds what grew in Lua, what the rules found, and if that is less than MOST, what the peak consists of.
+    between marks and what holds what grew in Lua, what the rules found, and if that is less than MOST, what the peak consists of.
     """
     found = [
         *_of_nothing(data),
         *_of_free(data),
-        *_of_marks(data),
-        *_of_lua_growth(data),
+        *_of_what_is_kept(data),
         *(
             Sentence(
                 each.line,

@@ -454,6 +454,16 @@ def test_the_page_has_the_paths_that_grew(steve: Any, trace: Callable) -> None:
     assert json.loads(steve("report", "-q", "--json", path).out)["lua_growth"] == rows
 
 
+def test_the_larger_of_what_is_kept_comes_first(steve: Any, trace: Callable) -> None:
+    """A path to all objects says more than one of the lines that made some of them; a line that made more, the same."""
+    for size, first in ((300, "retains"), (5000, "made")):
+        news = f"stack main leak@a.c:3\nmark first\nN 0x900000 {size} 1\n"
+        path = trace(news + GROWN.replace("end exit", "mark last\nend exit"))
+        page = html.unescape(steve("report", "-q", "-o", "-", path).out)
+        said = re.findall(r"<li>.*?</b> (retains|made) ", page.split('<ol class="first"')[1].split("</ol>")[0])
+        assert sorted(said) == ["made", "retains"] and said[0] == first, (size, said)
+
+
 def test_a_page_without_two_snapshots_has_no_paths(steve: Any, trace: Callable) -> None:
     for script in (LEFT.split("mark middle")[0] + "end exit\n", "heap 0x77 lua\nN 0x4000 8 0 1\nend exit\n"):
         assert 'id="lua-growth"' not in steve("report", "-q", "-o", "-", trace(script)).out
