@@ -28,16 +28,17 @@ EXAMPLES = """\
 A snapshot is taken of a running program (`ljtrace attach --universe`), each time its heap has grown by half
 (--universe=growing), at the end of a recording (--universe=at-exit), or when the script (ljtrace.snapshot), the program
 (LJTRACE_SNAPSHOT) or vgdb requests it. The first two tables show bytes by type, and by type and name (for cdata the C
-type, for userdata the name of the metatable); dead objects, which wait for the sweep, are counted separately. The
-third table shows the objects that retain most, with a shortest path from a root. An object retains the bytes that
-would be freed if it were freed. Weak references keep nothing alive.
+type, for userdata the name of the metatable). Garbage are those of the objects that no root reaches, which wait for
+the garbage collector; dead objects, which only wait for its sweep, are counted separately. The third table shows the
+objects that retain most, with a shortest path from a root. An object retains the bytes that would be freed if it were
+freed. Weak references keep nothing alive.
 
 --diff shows which paths grew, such as `local cache (app.lua:3) -> [string] -> table`, what grew by type and name, the
 old objects that retain more than before, and the new objects that retain most. In a path, [string] or [number] stands
 for the keys of a table that has many, and ... for further equal steps, as along a linked list. Paths show keys of the
 registry, of loaded modules and of globals as they are, unless many of a table are new. Of a recording with
 --universe=growing, the last two snapshots of the state are compared, unless --snapshot is given. What grew by type also
-counts garbage: objects that no root reaches, which wait for the garbage collector.
+counts garbage.
 
 All new objects that are reachable count in a path, or in one to what retains them, less those that they replace. So a
 row may contain what another one retains. Old objects that themselves became larger, as a list does, are in the table
@@ -51,9 +52,12 @@ examples:
 SUMS = (
     Column("objects", "objects", ""),
     Column("bytes", "bytes", ""),
+    Column("garbage_objects", "garbage", ""),
+    Column("garbage_bytes", "garbage bytes", ""),
     Column("dead_objects", "dead", ""),
     Column("dead_bytes", "dead bytes", ""),
 )
+OF_GARBAGE = ("garbage_objects", "garbage_bytes", "dead_objects", "dead_bytes")
 KINDS = (Column("type", "type", "", True), *SUMS)
 TYPES = (Column("type", "type", "", True), Column("name", "name", "", True), *SUMS)
 POSITIONS = re.compile(r"(?<=\[)\d+(?=\])| 0x[0-9a-f]+")
@@ -131,8 +135,8 @@ def open_universe(args: argparse.Namespace, path: str, wanted: str | int | None)
 def type_rows(universe: Universe, by_name: bool) -> list[dict]:
     """Rows by type, or by type and name, most bytes first."""
     rows = [
-        {"type": kind, "name": name, "objects": n, "bytes": size, "dead_objects": dead, "dead_bytes": gone}
-        for (kind, name), (n, size, dead, gone) in universe.groups(by_name).items()
+        dict(zip(("type", "name", "objects", "bytes", *OF_GARBAGE), (*key, n, size, lost, lost_bytes, dead, gone)))
+        for key, (n, size, dead, gone, lost, lost_bytes) in universe.groups(by_name).items()
     ]
     rows.sort(key=lambda row: (-row["bytes"], row["type"], row["name"]))
     return rows if by_name else [{key: row[key] for key in row if key != "name"} for row in rows]
@@ -170,6 +174,7 @@ def facts(universe: Universe) -> dict:
         "gc_total": s.total,
         "objects": len(universe.objects),
         "object_bytes": universe.bytes,
+        "garbage_bytes": universe.unreachable,
         "internal_bytes": s.internal,
         "unaccounted": universe.unaccounted,
         **({"longest_stop_ns": stop} if (stop := universe.stop) is not None else {}),
@@ -259,6 +264,8 @@ def text(result: dict, name: str, most: int, plain: bool, taken: str = "") -> st
         f"{number(result['object_bytes'])} bytes + {number(result['internal_bytes'])} internal = "
         f"{number(result['object_bytes'] + result['internal_bytes'])}; gc.total {number(result['gc_total'])}"
     )
+    if result["garbage_bytes"]:
+        head += f"\nof the objects, {number(result['garbage_bytes'])} bytes are garbage: no root leads to them"
     if "longest_stop_ns" in result:
         head += f"\nthe program waited {human_ns(result['longest_stop_ns'])} at most for a snapshot"
     parts: list[Any] = [f"{head}\n{taken}" if taken else head]
@@ -271,20 +278,17 @@ def text(result: dict, name: str, most: int, plain: bool, taken: str = "") -> st
         parts.append(listing.table("old objects that retain more", folded(result["swollen"]), SWOLLEN))
         parts.append(listing.table("new objects that retain most", folded(result["holders"]), HOLDERS))
     else:
-        parts.append(listing.table("by type", result["kinds"], KINDS))
-        parts.append(listing.table("by type and name", result["types"][:most], TYPES))
+        hidden = {key for key in OF_GARBAGE if not any(row[key] for row in result["kinds"])}
+        parts.append(listing.table("by type", result["kinds"], listing.without(KINDS, hidden)))
+        parts.append(listing.table("by type and name", result["types"][:most], listing.without(TYPES, hidden)))
         parts.append(listing.table("objects that retain most", folded(result["holders"]), HOLDERS))
     return render(parts, not plain)
 
 
 def hint(universe: Universe) -> str | None:
-    """What to know of the snapshot if nothing keeps most of its bytes alive."""
-    lost = universe.unreachable
-    if 2 * lost <= universe.bytes:
-        return None
-    if universe.snapshot.name == AT_EXIT:
-        return RETURNED.format("--snapshot end")
-    return f"{lost:,} of the {universe.bytes:,} bytes are garbage: no root leads to these objects"
+    """What to know of the snapshot at the end of a program if nothing keeps most of its bytes alive."""
+    is_lost = 2 * universe.unreachable > universe.bytes and universe.snapshot.name == AT_EXIT
+    return RETURNED.format("--snapshot end") if is_lost else None
 
 
 def alone(args: argparse.Namespace, universe: Universe) -> str | None:

@@ -21,10 +21,9 @@ def growth(before: Universe, after: Universe) -> list[dict]:
     """A row for each type and name whose number of live objects or bytes changed, the largest growth first. more_garbage,
     garbage: of the bytes, those of objects to which no root leads."""
     old, new = before.groups(True), after.groups(True)
-    was_lost, is_lost = garbage(before), garbage(after)
     rows = []
     for key in {**old, **new}:
-        then, now = old.get(key, [0, 0, 0, 0]), new.get(key, [0, 0, 0, 0])
+        then, now = old.get(key, [0] * 6), new.get(key, [0] * 6)
         if then[:2] != now[:2]:
             rows.append(
                 {
@@ -34,25 +33,11 @@ def growth(before: Universe, after: Universe) -> list[dict]:
                     "more_objects": now[0] - then[0],
                     "bytes": now[1],
                     "more_bytes": now[1] - then[1],
-                    "garbage": is_lost.get(key, 0),
-                    "more_garbage": is_lost.get(key, 0) - was_lost.get(key, 0),
+                    "garbage": now[5],
+                    "more_garbage": now[5] - then[5],
                 }
             )
     return sorted(rows, key=lambda row: (-row["more_bytes"], row["type"], row["name"]))
-
-
-def garbage(universe: Universe) -> dict[tuple[str, str], int]:
-    """By type and name, the bytes of the objects to which no root leads, without the dead ones, which only wait for the
-    sweep."""
-    lost = np.flatnonzero((universe.retained == 0) & (universe.objects["dead"] == 0))
-    keys_of = universe.objects["type"][lost].astype(np.uint64) << np.uint64(32) | universe.objects["name"][lost]
-    distinct, which = np.unique(keys_of, return_inverse=True)
-    sizes = np.bincount(which, universe.objects["size"][lost], len(distinct)).astype(np.int64)
-    found: dict[tuple[str, str], int] = {}
-    for key, size in zip(distinct.tolist(), sizes.tolist()):
-        name = universe.type_names[key >> 32], universe.trace.string(key & 0xFFFFFFFF)
-        found[name] = found.get(name, 0) + size
-    return found
 
 
 def newcomers(before: Universe, after: Universe, most: int) -> list[int]:

@@ -54,7 +54,7 @@ class Universe:
 
     @property
     def unreachable(self) -> int:
-        """The bytes of the objects that are not reachable from the roots."""
+        """The bytes of the objects that are not reachable from the roots: garbage, dead ones among it."""
         return int(self.objects["size"][self.retained == 0].sum())
 
     @property
@@ -167,21 +167,21 @@ class Universe:
         return self.label(steps[0][0]) + "".join(f" {self.link_text(link)} {self.label(at)}" for at, link in steps[1:])
 
     def groups(self, by_name: bool = False) -> dict[tuple[str, str], list[int]]:
-        """Objects counted by type and, if by_name, by name: (type, name or "") -> [live objects, their bytes, dead
-        objects, their bytes]."""
+        """Objects counted by type and, if by_name, by name: (type, name or "") -> [live objects, their bytes, dead objects,
+        their bytes, garbage among the live ones: objects to which no root leads, their bytes]."""
         names = self.objects["name"] if by_name else np.zeros(len(self.objects), np.uint32)
         keys = self.objects["type"].astype(np.uint64) << np.uint64(32) | names
         distinct, group = np.unique(keys, return_inverse=True)
-        dead = self.objects["dead"] != 0
+        dead, sizes = self.objects["dead"] != 0, self.objects["size"]
         found: dict[tuple[str, str], list[int]] = {}
         columns = [
             np.bincount(group, weights, len(distinct)).astype(np.int64)
-            for weights in (~dead * 1.0, ~dead * self.objects["size"], dead * 1.0, dead * self.objects["size"])
+            for which in (~dead, dead, ~dead & (self.retained == 0))
+            for weights in (which * 1.0, which * sizes)
         ]
         for key, *row in zip(distinct.tolist(), *(column.tolist() for column in columns)):
-            name = self.trace.string(key & 0xFFFFFFFF) if by_name else ""
-            known = found.setdefault((self.type_names[key >> 32], name), [0, 0, 0, 0])
-            found[self.type_names[key >> 32], name] = [a + b for a, b in zip(known, row)]
+            name = self.type_names[key >> 32], self.trace.string(key & 0xFFFFFFFF) if by_name else ""
+            found[name] = [a + b for a, b in zip(found.get(name, [0] * len(row)), row)]
         return found
 
 

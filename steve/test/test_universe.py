@@ -694,12 +694,15 @@ def test_a_list_whose_nodes_share_a_metatable() -> None:
     assert kept[0] == n and kept[1] == 1 and kept[2] == n - 2
 
 
-def test_a_snapshot_that_is_mostly_garbage_says_so(steve: Any, trace: Callable) -> None:
+def test_a_snapshot_with_garbage_says_so(steve: Any, trace: Callable) -> None:
     events = "heap 0x77 lua\nsnapshot now 1 1000 100\nobject thread 400 - root\nobject tab 500\nendsnapshot\nend exit\n"
-    said = "500 of the 900 bytes are garbage"
-    assert said in steve("universe", trace(events)).err
-    assert said not in steve("universe", "-q", trace(events)).err
-    assert "garbage" not in steve("universe", trace(events.replace("tab 500", "tab 300"))).err
+    text = steve("universe", trace(events)).out
+    assert "\nof the objects, 500 bytes are garbage: no root leads to them\n" in text
+    assert re.search(r"\n  tab +1 +500 +1 +500\n  thread +1 +400 +0 +0\n", text) and "dead" not in text
+    result = json.loads(steve("universe", "--json", trace(events)).out)
+    assert result["garbage_bytes"] == 500
+    assert [(row["garbage_objects"], row["garbage_bytes"]) for row in result["kinds"]] == [(1, 500), (0, 0)]
+    assert "are garbage" not in steve("universe", trace(events.replace("tab 500", "tab 500 - root"))).out
 
 
 def test_objects_of_one_list_are_one_row_of_text() -> None:
