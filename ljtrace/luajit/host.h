@@ -21,7 +21,7 @@
 /* Is the range readable? If it is, [*from, *to) is a readable range around `a`; it is empty if none is known. */
 bool host_readable(uint64_t a, size_t n, uint64_t *from, uint64_t *to);
 /* Is each change of the mappings known, so that a result holds until program_forget is called? */
-extern const bool host_mappings_are_known;
+bool host_mappings_are_known(void);
 
 /* -- memory of the recorder -- */
 
@@ -92,6 +92,8 @@ uint32_t host_code_generation(void);
 
 /* Is this address in the code of an image? */
 bool host_is_lua_code(uint64_t ip);
+/* Is this address in the code of an object that is no image? False if it is not known. */
+bool host_is_other_code(uint64_t ip);
 /* The name of the C function that begins here; NULL = not known here, but perhaps by the collector. */
 const char *host_function_name(uint64_t code);
 

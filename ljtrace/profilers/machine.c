@@ -36,7 +36,10 @@ static bool is_readable(uint64_t page)
     return read == NOT_ASKED ? kernel_can_read(page) : read == 1;
 }
 
-const bool host_mappings_are_known = false;
+bool host_mappings_are_known(void)
+{
+    return false;
+}
 
 /* No range is known: readers of numbers remember single pages, which a signal handler cannot find half written. */
 bool host_readable(uint64_t a, size_t n, uint64_t *from, uint64_t *to)

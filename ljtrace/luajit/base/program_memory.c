@@ -44,7 +44,7 @@ static bool look_up(uint64_t a, size_t n)
 
 void program_doubt(uint64_t a)
 {
-    if (host_mappings_are_known)
+    if (host_mappings_are_known())
         return;
     program_pages[(a >> PROGRAM_PAGE_BITS) % PROGRAM_PAGES] = 0;
     for (uint32_t i = 0; i < s_ranges; i++)

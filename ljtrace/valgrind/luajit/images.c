@@ -111,6 +111,12 @@ bool host_is_lua_code(Addr ip)
     return range_of(ip) < s_ranges;
 }
 
+/* Only who asks the kernel which memory is readable saves time by this. */
+bool host_is_other_code(Addr ip)
+{
+    return False;
+}
+
 static void forget_code(Addr ip)
 {
     if (host_is_lua_code(ip))

@@ -6,7 +6,7 @@
  * number, 1 to LUA_MAX_IMAGES, becomes free when the object is unloaded. Whatever is later loaded at the same
  * addresses, even the same file, is another image.
  *
- * host_is_lua_code is declared in ljtrace/luajit/host.h.
+ * host_is_lua_code and host_is_other_code are declared in ljtrace/luajit/host.h.
  */
 #ifndef LJTRACE_VALGRIND_LUAJIT_IMAGES_H
 #define LJTRACE_VALGRIND_LUAJIT_IMAGES_H

@@ -19,6 +19,7 @@
 #include <dlfcn.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/single_threaded.h>
 #include <sys/syscall.h>
 
 enum { MOST_THREADS = 9999 };
@@ -270,7 +271,11 @@ void *host_resize(void *p, size_t n)
 
 /* -- memory of the program -- */
 
-const bool host_mappings_are_known = false;
+/* While the only thread is here, nothing is unmapped. */
+bool host_mappings_are_known(void)
+{
+    return __libc_single_threaded;
+}
 
 bool host_readable(uint64_t a, size_t n, uint64_t *from, uint64_t *to)
 {

@@ -71,6 +71,12 @@ bool host_is_lua_code(uint64_t ip)
     return host_image_of(ip) != 0;
 }
 
+bool host_is_other_code(uint64_t ip)
+{
+    struct dl_find_object found;
+    return !host_is_lua_code(ip) && _dl_find_object((void *)ip, &found) == 0;
+}
+
 static bool is_loaded(uint32_t i)
 {
     uint64_t from = 0, to;
