@@ -245,8 +245,11 @@ def _reference(result: Comparison, program: Program) -> str:
     return program.allocator if program.allocator in measured else C_LIBRARY
 
 
-def _against_reference(result: Comparison, program: Program, time: Places, space: Places) -> list[str]:
-    """The lines about the program's allocator, and those that are certainly better; the latter only if it was measured."""
+def _against_reference(
+    result: Comparison, program: Program, time: Places, space: Places, unseen: list[str]
+) -> list[str]:
+    """The lines about the program's allocator, and those that are certainly better; the latter only if it was measured.
+    unseen: the allocators that may return memory after a time that the replay did not last."""
     reference = _reference(result, program)
     if reference not in time.order:
         return [program.described("")] if program.allocator else []
@@ -254,8 +257,9 @@ def _against_reference(result: Comparison, program: Program, time: Places, space
     if len(time.order) > 1:
         lines.append(
             f"certainly faster than {reference}, which takes {_entry(result, reference).time.value:.1f} ns per operation: "
-            f"{_better(result, time, 'time', reference)}; certainly less memory: "
+            f"{_better(result, time, 'time', reference)}; certainly less memory at the peak of this replay: "
             f"{_better(result, space, 'resident', reference)}"
+            + ("; which has less at the end is not known, see below" if unseen else "")
         )
     return lines
 
@@ -323,8 +327,9 @@ def _table(
 ) -> str:
     time, space = result.places("time"), result.places("resident")
     is_short = duration is None and is_too_short(program.seconds, _replay_seconds(result, program))
+    unseen = [entry.name for entry in result.entries if is_short and entry.name in later]
     rows = [
-        _row(entry, result, time, space, is_short and entry.name in later)
+        _row(entry, result, time, space, entry.name in unseen)
         for entry in sorted(result.entries, key=lambda e: e.time.value)
     ]
     left_out = sum(sum(entry.values("left_out") or []) for entry in result.entries)
@@ -335,9 +340,9 @@ def _table(
         f"the clock's step is {human_ns(result.clock_step)} and its reading, which is taken off, takes "
         f"{human_ns(result.clock_cost)}; {left_out:,.0f} single timings were left out because the thread was preempted",
         f"the frontier of time and space: {', '.join(entry.name for entry in result.frontier())}",
-        *_against_reference(result, program, time, space),
+        *_against_reference(result, program, time, space, unseen),
         *_in_the_program(result, program, time, space, later, duration),
-        *filter(None, [program.remark_on_others(), program.remark_on_sizes()]),
+        *filter(None, [program.remark_on_others(), program.remark_on_asked()]),
         *_of_few_rounds(result),
         *_to_preload(result, drivers, program),
     ]

@@ -540,7 +540,7 @@ def _text(result: Result) -> str:
         "",
         *_advice(choice, result.program),
         result.program.described(choice.reference.name),
-        *filter(None, [result.program.remark_on_left_out(), result.program.remark_on_sizes()]),
+        *filter(None, [result.program.remark_on_left_out(), result.program.remark_on_asked()]),
     ]
     lines += _too_short(result)
     lines += _hints(choice.found.hints)

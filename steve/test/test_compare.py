@@ -177,14 +177,18 @@ def test_what_is_better_than_the_usual_one(stand_in: Path) -> None:
     assert re.fullmatch(r"certainly faster than glibc, which takes \d+\.\d ns per operation", first)
     found = re.findall(r"(\w+) \((\d+\.\d)% less, at \d+\.\d ns per operation\)", others)
     assert sorted(name for name, _ in found) == ["fast", "twin"] and all(40 < float(less) < 75 for _, less in found)
-    assert re.fullmatch(r"certainly less memory: slow \(33\.3% less, at \d+\.\d ns per operation\)", smaller), smaller
+    assert re.fullmatch(
+        r"certainly less memory at the peak of this replay: slow \(33\.3% less, at \d+\.\d ns per operation\)", smaller
+    ), smaller
     few = compare(stand_in / "app-ops", "--allocator", "fast,twin", "--rounds", 5).stdout
     assert "certainly" not in few
     assert "5 rounds are too few to be certain of a difference between 2 allocators; it takes 6" in few
     assert "too few" not in done.stdout and "not known" not in done.stdout
     few = compare(stand_in / "app-ops", "--allocator", "glibc,fast,slow", "--rounds", 5).stdout
     (line,) = (line for line in few.splitlines() if line.startswith("certainly"))
-    assert "ns per operation: not known; certainly less memory: " in line and "none" not in line
+    assert (
+        "ns per operation: not known; certainly less memory at the peak of this replay: " in line and "none" not in line
+    )
     assert "5 rounds are too few to be certain of a difference between 3 allocators; it takes 7" in few
 
 
@@ -433,21 +437,27 @@ def test_the_program_of_the_trace(tmp_path: Path) -> None:
     assert "what mimalloc returns after some time is not seen, if the program took longer; --duration=TIME" in alone
 
 
-def test_a_program_that_asks_for_usable_sizes(tmp_path: Path) -> None:
+def test_a_program_that_asks_its_allocator(tmp_path: Path) -> None:
     """What it allocates may depend on the allocator, as where it drops entries when all its blocks have a size."""
     source = "#include <malloc.h>\nint main(void) { void *p = malloc(99); return !p%s; }\n"
-    for name, condition in (("asks", " || !malloc_usable_size(p)"), ("plain", "")):
+    for name, condition in (("asks", " || !malloc_usable_size(p) || malloc_trim(0) < 0"), ("plain", "")):
         (tmp_path / f"{name}.c").write_text(source % condition)
         subprocess.run(["cc", "-o", name, f"{name}.c"], cwd=tmp_path, check=True)
         record = ["ljtrace", "run", f"--out={name}.ljt", f"./{name}"]
         subprocess.run(record, cwd=tmp_path, check=True, capture_output=True, timeout=300)
         program = recorded_program(str(tmp_path / f"{name}.ljt"), {})
-        assert program.asks_sizes == program.as_dict()["asks_usable_sizes"] == (name == "asks")
+        assert (
+            program.as_dict()["asks"]
+            == list(program.asks)
+            == (["malloc_usable_size", "malloc_trim"] if name == "asks" else [])
+        )
         subprocess.run(["steve", "ops", f"{name}.ljt", "-q"], cwd=tmp_path, check=True)
         text = compare(tmp_path / f"{name}.ljt-ops", "--allocator", "glibc", "--rounds", 5).stdout
-        assert ("the executable calls malloc_usable_size: what it allocates" in text) == (name == "asks"), text
+        assert ("the executable calls malloc_usable_size and malloc_trim: what it allocates" in text) == (
+            name == "asks"
+        ), text
     (tmp_path / "asks").unlink()
-    assert not recorded_program(str(tmp_path / "asks.ljt"), {}).asks_sizes
+    assert not recorded_program(str(tmp_path / "asks.ljt"), {}).asks
 
 
 def test_the_name_of_the_memtrace_is_said(tmp_path: Path) -> None:

@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 C_LIBRARY = "glibc"
 LIBC = "libc.so.6"
 OTHER_HEAPS = {"lua": "Lua states", "custom": "pools of the program", "mmap": "mappings of the program"}  # by kind
-USABLE_SIZE = "malloc_usable_size"
+# functions of allocators after which a program allocates or frees other blocks, or that return memory
+ASKED = ("malloc_usable_size", "malloc_trim", "mallctl", "mi_collect", "MallocExtension_ReleaseFreeMemory")
 LONG_ENOUGH = 0.5  # part of the program's time that a replay takes at least, to see what is returned after some time
 
 
@@ -31,7 +32,7 @@ LONG_ENOUGH = 0.5  # part of the program's time that a replay takes at least, to
 class Program:
     """allocator: a name as that of a driver; "" if it is not known. object: path of the library or executable that contains
     its malloc. is_within: is that the executable? names: under which the program was started, without folders. seconds:
-    how long it ran; 0 if that is not known. others: of other_heaps(). asks_sizes: of asks_sizes_of(). ops: the name of an ops file without its memtrace; "" if
+    how long it ran; 0 if that is not known. others: of other_heaps(). asks: of asks_of(). ops: the name of an ops file without its memtrace; "" if
     there is one."""
 
     allocator: str = ""
@@ -41,7 +42,7 @@ class Program:
     seconds: float = 0.0
     cpu_seconds: float = 0.0
     others: tuple[str, ...] = ()
-    asks_sizes: bool = False
+    asks: tuple[str, ...] = ()
     ops: str = field(default="", compare=False)
 
     def environment(self, options: OptionSet) -> dict[str, str] | None:
@@ -62,7 +63,7 @@ class Program:
             "in_executable": self.is_within,
             "seconds": self.seconds or None,
             "cpu_seconds": self.cpu_seconds or None,
-            "asks_usable_sizes": self.asks_sizes,
+            "asks": list(self.asks),
         }
 
     def parts(self, costs: Iterable[float]) -> str:
@@ -96,13 +97,13 @@ class Program:
             "as it is, is freed in the replay when they do"
         )
 
-    def remark_on_sizes(self) -> str:
-        """A sentence if what the program allocates may depend on its allocator, without a full stop; "" if not."""
-        if not self.asks_sizes:
+    def remark_on_asked(self) -> str:
+        """A sentence if what the program allocates or returns may depend on its allocator, without a full stop; "" if not."""
+        if not self.asks:
             return ""
         return (
-            f"the executable calls {USABLE_SIZE}: what it allocates, or keeps at a limit, may depend on the allocator, which no "
-            "replay shows; steve tune --verify runs the program"
+            f"the executable calls {' and '.join(self.asks)}: what it allocates, keeps at a limit or returns may depend on the "
+            "allocator, which no replay shows; steve tune --verify runs the program"
         )
 
     def described(self, reference: str) -> str:
@@ -150,13 +151,13 @@ def program_of(trace: Trace, libraries: Mapping[str, str]) -> Program:
     return Program(names=names, seconds=seconds)
 
 
-def asks_sizes_of(executable: str) -> bool:
-    """Has an executable that is still there the name of the function that says how large a block is, as one that calls it has?"""
+def asks_of(executable: str) -> tuple[str, ...]:
+    """Those of ASKED whose names an executable has that is still there, as one that calls them."""
     try:
         with open(executable, "rb") as file, mmap(file.fileno(), 0, access=ACCESS_READ) as data:
-            return data.find(b"\0" + USABLE_SIZE.encode() + b"\0") >= 0
+            return tuple(name for name in ASKED if data.find(f"\0{name}\0".encode()) >= 0)
     except (OSError, ValueError):  # it is not there, or empty
-        return False
+        return ()
 
 
 def recorded_program(path: str, libraries: Mapping[str, str]) -> Program:
@@ -178,8 +179,8 @@ def recorded_program(path: str, libraries: Mapping[str, str]) -> Program:
     except TraceError:  # what is wrong with it is said by whoever translates it
         return Program()
     own, others = program_of(trace, libraries), tuple(other_heaps(trace))
-    asks_sizes = asks_sizes_of(trace.info().get("executable", ""))
-    return replace(own, cpu_seconds=cpu_seconds_of(path, trace), others=others, asks_sizes=asks_sizes)
+    asks = asks_of(trace.info().get("executable", ""))
+    return replace(own, cpu_seconds=cpu_seconds_of(path, trace), others=others, asks=asks)
 
 
 def cpu_seconds_of(path: str, trace: Trace) -> float:
