@@ -25,6 +25,7 @@ from steve.terminal import arguments
 from steve.trace import policy, rollups, source
 
 NAME = "report"
+MOST_NAMED = 5  # files without their text
 HELP = "write one self-contained HTML file about a trace, or about what changed from one to another"
 READS_SAMPLES = True
 EXAMPLES = f"""\
@@ -379,6 +380,13 @@ def run(args: argparse.Namespace) -> int:
             out.write(json.dumps(_as_json(data), indent=2) + "\n")
     else:
         whole = _write_report(args, data)
+    if data.changed_sources:
+        names = ", ".join(data.changed_sources[:MOST_NAMED]) + ", ..." * (len(data.changed_sources) > MOST_NAMED)
+        note(
+            NAME,
+            f"without the text of files that were changed after the program was built or started: {names}",
+            args.quiet,
+        )
     if data.problem is not None:
         note(NAME, f"{data.problem}; the report covers what comes before it")
     return 1 if data.problem is not None or data.stats["damaged_chunks"] or not whole else 0

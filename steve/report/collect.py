@@ -130,6 +130,7 @@ class TraceData:
     not_seen: dict[str, Any]
     approximate_lines: str
     approximate: frozenset[str]  # the lines that it is about
+    changed_sources: list[str]  # files that were changed since, and are not on the page
     instructions: int
     time_unit: str
     accesses: bool
@@ -530,6 +531,7 @@ def _described(
         dropped_at_least=is_least(stats),
         approximate_lines=earlier_code.remark(trace),
         approximate=frozenset(earlier_code.lines(trace)),
+        changed_sources=sources.changed if sources else [],
         not_seen=runtimes.facts(trace, totals["peak_bytes"] if chosen.is_whole() else None),
         instructions=extent(stats, {"last_event": totals["time"]})["instructions"],
         time_unit=time_unit(trace),

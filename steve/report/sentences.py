@@ -36,7 +36,7 @@ SINGULAR = (
     ("that were not freed", "that was not freed"),
     ("that live at the end:", "that lives at the end:"),
     ("that live at the end and", "that lives at the end and"),
-    ("they are freed", "it is freed"),
+    ("their end", "its end"),
     ("their first use", "its first use"),
     ("were added", "was added"),
 )
@@ -78,7 +78,7 @@ SAID = {
     "low_utilisation": Rule(OF_NO_USE, "allocates {bytes} in {blocks} of which less than half is used", "allocated"),
     "never_read": Rule(OF_NO_USE, "allocates {bytes} in {blocks} that are written and never read", "allocated"),
     "written_once": Rule(OF_NO_USE, "allocates {bytes} in {blocks} that are written once and never read", "allocated"),
-    "idle_tail": Rule(OF_NO_USE, "allocates {bytes} in {blocks} that are idle long before they are freed", "peak"),
+    "idle_tail": Rule(OF_NO_USE, "allocates {bytes} in {blocks} that are idle long before their end", "peak"),
     "late_first_use": Rule(OF_NO_USE, "allocates {bytes} in {blocks} long before their first use", "peak"),
     "temporary_line": Rule(BRIEF, "makes {blocks} with {bytes} that live only for a moment", "allocated"),
     "resize_chain": Rule(BRIEF, "resizes {blocks} with {bytes} again and again", "allocated"),

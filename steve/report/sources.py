@@ -34,6 +34,9 @@ class Source:
     missing: str
 
 
+CHANGED = "the file was changed after the program was built or started"
+
+
 class Sources:
     """Finds the sources of one trace. began: Unix time at which the recording began, 0 if it is not known."""
 
@@ -41,6 +44,7 @@ class Sources:
         self._folders = (".", os.path.dirname(trace) or ".")
         self._began = began
         self._left = MOST_BYTES
+        self.changed: list[str] = []  # files that are not shown because they were changed since
 
     def of_frames(self, frames: Iterable[tuple[int, Frame | None]], others: Iterable[str] = ()) -> Iterator[Source]:
         """The sources of frames, each with its row in the roll-up by file. The most important frames come first.
@@ -61,6 +65,7 @@ class Sources:
         path = next(filter(os.path.isfile, (os.path.join(folder, shown) for folder in self._folders)), "")
         missing = self._objection(path, object_file)
         if missing:
+            self.changed += [shown] if missing == CHANGED else []
             return Source(row, name, shown, "", missing)
         with open(path, encoding="utf-8", errors="replace") as file:
             text = file.read()
@@ -78,7 +83,7 @@ class Sources:
         if os.path.isfile(object_file):
             limits.append(int(os.stat(object_file).st_mtime))
         if found.st_mtime >= min(limits) + 1:
-            return "the file was changed after the program was built or started"
+            return CHANGED
         if found.st_size > min(MOST_FILE, self._left):
             return "the file is too large for the report"
         return "" if os.access(path, os.R_OK) else "the file cannot be read"

@@ -229,9 +229,11 @@ def test_garbage_collection_and_clock(page: Page, report: tuple[Steve, Path]) ->
 
 
 def test_without_source(report: tuple[Steve, Path]) -> None:  # noqa: F811
-    """--no-source leaves the texts out."""
-    head, _ = page_data(report[0]("report", "app.ljt", "-o", "-", "--no-source").out)
-    assert head["sources"] == []
+    """--no-source leaves the texts out. Files that were changed since are left out, too, which is said."""
+    done = report[0]("report", "app.ljt", "-o", "-", "--no-source")
+    assert page_data(done.out)[0]["sources"] == [] and done.err == ""
+    done = report[0]("report", "app.ljt", "-o", "-")
+    assert "without the text of files that were changed after the program was built or started: buf.c\n" in done.err
 
 
 @needs_browser

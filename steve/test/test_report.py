@@ -576,8 +576,8 @@ def test_sentences_about_one_block() -> None:
         assert "4.88 KiB" in rule.text(5000, 1) and ("1 block" in rule.text(5000, 1) or key == "pinned_pages"), key
         for words in ("that are", "that live ", "that die,", "to them", "they are"):
             assert words not in rule.text(5000, 1), key
-    assert SAID["idle_tail"].text(5000, 2) == "allocates 4.88 KiB in 2 blocks that are idle long before they are freed"
-    assert SAID["idle_tail"].text(5000, 1) == "allocates 4.88 KiB in 1 block that is idle long before it is freed"
+    assert SAID["idle_tail"].text(5000, 2) == "allocates 4.88 KiB in 2 blocks that are idle long before their end"
+    assert SAID["idle_tail"].text(5000, 1) == "allocates 4.88 KiB in 1 block that is idle long before its end"
 
 
 def test_what_grows_because_it_leaks_is_called_a_leak() -> None:
