@@ -16,6 +16,7 @@ from __future__ import annotations
 import json
 import random
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -32,6 +33,7 @@ NULL = "null"
 COUNTS = ("minor_faults", "major_faults", "memory_calls", "yields", "preemptions")
 HARDWARE = ("cycles", "instructions", "cache_misses", "dtlb_misses")
 LATENCIES = ("p50_ns", "p99_ns", "p999_ns", "max_ns")
+TOGETHER = 4  # replays at the same time, if they have a duration: as many have their heaps in memory
 SPACES = ("resident", "end_resident", "mapped", "used", "usable", "headers", "outside")
 
 Measurement = dict[str, Any]  # what steve-replay --measure prints
@@ -105,14 +107,14 @@ class Comparison:
 
 
 class _Runner:
-    """Measures with one ops file and one heap at a time. pace: the option for measurements that are kept, if any."""
+    """Measures with one ops file and one heap at a time. pace: the option for measurements of memory that are kept, if any."""
 
     def __init__(self, replay: Replay, ops: str, options: tuple[str, ...], pace: tuple[str, ...]) -> None:
         self.replay, self.ops, self.options, self.pace = replay, ops, options, pace
 
-    def measure(self, allocator: str, heap: int, kept: bool = False) -> Measurement | None:
+    def measure(self, allocator: str, heap: int, paced: bool = False) -> Measurement | None:
         """One measurement; None if the heap is too small. SteveError if the allocator fails."""
-        options = (*self.options, *(self.pace if kept else ()))
+        options = (*self.options, *(self.pace if paced else ()))
         outcome = self.replay.run("-a", allocator, "--measure", self.ops, "--heap", str(heap), *options)
         if outcome.out_of_memory:
             return None
@@ -155,18 +157,28 @@ def _one_round(
     if null is None:
         raise SteveError("the null driver ran out of memory")
     cost: float = null["cpu_ns"] / max(null["operations"], 1)
-    for driver in order:
-        try:
-            one = runner.measure(driver.name, heap, True)
-        except SteveError as error:
-            failures.append(Failure(entries.pop(driver).name, str(error)))
-            continue
-        if one is None:
-            failures.append(Failure(entries.pop(driver).name, "out of memory in a heap that was enough before"))
+    found = {driver: _attempt(runner, driver, heap, False) for driver in order}
+    if runner.pace:  # these replays wait for most of their time, and nothing else of them is of interest
+        done = [driver for driver, one in found.items() if not isinstance(one, str)]
+        with ThreadPoolExecutor(TOGETHER) as pool:
+            paced = pool.map(lambda driver: _attempt(runner, driver, heap, True), done)
+        for driver, slow in zip(done, paced):
+            found[driver] = slow if isinstance(slow, str) else found[driver] | {key: slow[key] for key in SPACES}
+    for driver, one in found.items():
+        if isinstance(one, str):
+            failures.append(Failure(entries.pop(driver).name, one))
             continue
         entries[driver].rounds.append(one)
         entries[driver].cost.append(cost)
     return cost
+
+
+def _attempt(runner: _Runner, driver: Driver, heap: int, paced: bool) -> Measurement | str:
+    """A measurement, or why there is none."""
+    try:
+        return runner.measure(driver.name, heap, paced) or "out of memory in a heap that was enough before"
+    except SteveError as error:
+        return str(error)
 
 
 def compare(

@@ -10,7 +10,7 @@ import math
 import os
 from typing import Any
 
-from steve.allocstats.compare import COUNTS, HARDWARE, LATENCIES, SPACES, Comparison, Entry, compare
+from steve.allocstats.compare import COUNTS, HARDWARE, LATENCIES, SPACES, TOGETHER, Comparison, Entry, compare
 from steve.allocstats.medians import Median, Places, rounds_needed
 from steve.allocstats.replay import Driver, Replay, choose, left_out
 from steve.allocstats.runner import Failure, heap_bytes
@@ -64,7 +64,7 @@ memtrace APP.ljt, from which APP.ljt-ops or APP-ops was made, is beside it; else
 replay takes less time than the program did. It has one thread, unless --threads is given: an allocator with arenas or
 caches for each thread takes more memory in a program with threads, whose threads `steve tune` replays. What an
 allocator returns after some time (jemalloc after ten seconds) is seen with --duration only: the replay that measures
-memory then takes as long. That is in each round, for each allocator.
+memory then takes as long. That is in each round, for four allocators at a time.
 
 `steve-replay --list` says which are libraries and which are references. A program tries a library without a change:
 LD_PRELOAD=libjemalloc.so.2 PROGRAM (Debian 12: package libjemalloc2). It has no effect on an executable that contains
@@ -486,8 +486,13 @@ def run(args: argparse.Namespace) -> int:
         else:
             rounds = rounds or max(ROUNDS, rounds_needed(len(drivers)))
             if args.duration:
-                count, seconds = rounds * len(drivers), human_ns(1e9 * rounds * len(drivers) * args.duration)
-                note(NAME, f"this takes {seconds} at least: {count} replays of {args.duration:g} s", args.quiet)
+                turns = rounds * math.ceil(len(drivers) / TOGETHER)
+                note(
+                    NAME,
+                    f"this takes {human_ns(1e9 * turns * args.duration)} at least: {rounds * len(drivers)} replays of "
+                    f"{args.duration:g} s, {TOGETHER} at a time",
+                    args.quiet,
+                )
             result = compare(replay, args.ops, drivers, heap, rounds, seed, options, progress, args.duration)
     if args.threads:
         figures, failures = draw_throughput(curves, stem, formats), curves.failures

@@ -57,6 +57,8 @@ else:
         sys.exit(1)
     cpu = 1000 * TIMES[name] + zlib.crc32(f"{name} {calls}".encode()) % 2000  # the same noise in every run
     space = {"fast": 30000, "slow": 20000}.get(name, 30000)
+    if "--pace=7000" in args:  # it takes long, and memory is returned
+        cpu, space = 9 * cpu, space // 2
     show({"driver": name, "heap": heap, "confined": True, "operations": 1000, "cpu_ns": cpu, "wall_ns": cpu,
         "minor_faults": 3, "major_faults": 0, "yields": 0, "preemptions": 0, "memory_calls": 7, "cycles": None,
         "instructions": None, "cache_misses": None, "dtlb_misses": None, "p50_ns": 5, "p99_ns": 50, "p999_ns": 100,
@@ -168,6 +170,23 @@ def test_the_table(stand_in: Path) -> None:
     assert "the frontier of time and space: fast, slow" in done.stdout
     assert lines[-1] == "this machine does not give counters of cycles, instructions, cache misses, dtlb misses"
     assert (stand_in / "x.svg").exists() and "wrote" in done.stderr
+
+
+def test_with_a_duration_the_memory_alone_is_of_the_long_replays(stand_in: Path) -> None:
+    allocators = ("--allocator", "glibc,fast,slow", "--rounds", 9, "--json")
+    plain, long = (
+        {
+            one["allocator"]: one
+            for one in json.loads(compare(stand_in / "app-ops", *allocators, *more).stdout)["results"]
+        }
+        for more in ((), ("--duration", "7s"))
+    )
+    for name, space in {"glibc": 30000, "fast": 30000, "slow": 20000}.items():
+        assert (plain[name]["resident"][0], plain[name]["end_resident"][0]) == (space, space // 2)
+        assert (long[name]["resident"][0], long[name]["end_resident"][0]) == (space // 2, space // 4)
+        assert long[name]["time_ns"][0] < 2 * plain[name]["time_ns"][0]
+    done = compare(stand_in / "app-ops", "--allocator", "fast,broken", "--rounds", 9, "--duration", "7s")
+    assert "broken" in done.stderr and done.returncode == 1 and "fast" in done.stdout
 
 
 def test_what_is_better_than_the_usual_one(stand_in: Path) -> None:
@@ -423,7 +442,7 @@ def test_the_program_of_the_trace(tmp_path: Path) -> None:
     assert (
         "not seen" not in done.stdout
         and "up to" not in done.stdout
-        and "this takes 2.5 s at least: 5 replays of 0.5 s" in done.stderr
+        and "this takes 2.5 s at least: 5 replays of 0.5 s, 4 at a time" in done.stderr
     )
     result = json.loads(compare(ops, "--allocator", "glibc,mimalloc", "--rounds", 5, "--json").stdout)
     assert result["reference"] == result["program"]["allocator"] == "mimalloc" and 2 < result["program"]["seconds"] < 60
