@@ -8,6 +8,8 @@ import argparse
 import json
 import math
 import os
+import time
+from collections.abc import Callable
 from typing import Any
 
 from steve.allocstats.compare import COUNTS, HARDWARE, LATENCIES, SPACES, TOGETHER, Comparison, Entry, compare
@@ -258,10 +260,20 @@ def _against_reference(
         lines.append(
             f"certainly faster than {reference}, which takes {_entry(result, reference).time.value:.1f} ns per operation: "
             f"{_better(result, time, 'time', reference)}; certainly less memory at the peak of this replay: "
-            f"{_better(result, space, 'resident', reference)}"
-            + ("; which has less at the end is not known, see below" if unseen else "")
+            f"{_less_memory(result, space, reference, unseen)}"
         )
     return lines
+
+
+def _less_memory(result: Comparison, space: Places, reference: str, unseen: list[str]) -> str:
+    """The allocators that certainly need less memory than the reference, and what is not known of that. What a replay is too
+    short for makes memory larger in it than in the program, so that nothing is less than that of an unseen reference.
+    """
+    if reference in unseen:
+        return f"not known, since {reference} may return some while the program runs, which is not seen, see below"
+    return _better(result, space, "resident", reference) + (
+        "; which has less at the end is not known, see below" if unseen else ""
+    )
 
 
 def _of_the_reference(result: Comparison, program: Program) -> Entry:
@@ -462,6 +474,26 @@ def _report(args: argparse.Namespace, figures: list[str], failures: list[Failure
     return 1 if any(not failure.gave_up for failure in failures) else 0
 
 
+def _with_forecast(
+    args: argparse.Namespace, progress: Callable[[int, int], None], drivers: int, rounds: int
+) -> Callable[[int, int], None]:
+    """The progress, and after the first round a note of how long all rounds take: replays do not keep their pace on a busy
+    machine, and their times are measured before."""
+    begun = time.monotonic()
+
+    def tick(done: int, total: int) -> None:
+        nonlocal begun
+        progress(done, total)
+        if done == drivers:  # the heap is known
+            begun = time.monotonic()
+        elif begun and done > drivers:
+            left = (rounds - 1) * (time.monotonic() - begun)
+            begun = 0.0
+            note(NAME, f"after the first of {rounds} rounds: about {human_ns(1e9 * left)} left", args.quiet)
+
+    return tick
+
+
 def run(args: argparse.Namespace) -> int:
     """Exit status 0, or 1 if an allocator failed for another reason than running out of memory."""
     rounds = None if args.rounds is None else _number("--rounds", args.rounds, 5, 999)
@@ -493,7 +525,8 @@ def run(args: argparse.Namespace) -> int:
                     f"{args.duration:g} s, {TOGETHER} at a time",
                     args.quiet,
                 )
-            result = compare(replay, args.ops, drivers, heap, rounds, seed, options, progress, args.duration)
+            tick = _with_forecast(args, progress, len(drivers), rounds) if args.duration else progress
+            result = compare(replay, args.ops, drivers, heap, rounds, seed, options, tick, args.duration)
     if args.threads:
         figures, failures = draw_throughput(curves, stem, formats), curves.failures
         answer, table = _throughput_as_json(curves, figures, skipped), _throughput_table(curves)

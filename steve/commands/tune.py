@@ -79,8 +79,8 @@ the defaults.
 Some allocators and options return memory after some time: the result names them if the replay took less than half of
 the program's time. Give that with --duration; the replay then takes as long.
 
-No replay begins after --budget, and what was not tried for that reason is printed. The time of --verify is not part of
-it. --replays=N is a budget of N replays instead, with which the search does as much on a busy machine as on an idle
+No replay begins after --budget, and what was not tried for that reason is printed. The time before the first replay, in
+which the file is read, and that of --verify are not part of it. --replays=N is a budget of N replays instead, with which the search does as much on a busy machine as on an idle
 one.
 
 --verify runs the command with and without the options, and compares the change of its resident memory, as of the goal,
@@ -125,7 +125,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     budget = parser.add_mutually_exclusive_group()
     budget.add_argument(
-        "--budget", type=seconds_of, default=600.0, metavar="TIME", help="how long it may take (default 10m)"
+        "--budget", type=seconds_of, default=600.0, metavar="TIME", help="how long the replays may take (default 10m)"
     )
     budget.add_argument(
         "--replays", type=count_of, metavar="N", help="how many replays it may make, for as long as needed"
@@ -303,6 +303,7 @@ def _measured(
     program = _program(args, drivers)
     defaults, reference = _chosen(args, tables, _reference(args, program, tables))
     parts = _parts(args, folder)
+    budget.begin()
     is_linked = program.allocator in tables and not program.is_within
     loaded = tables[program.allocator].library if is_linked else ""
     searched, whole, held_out = (

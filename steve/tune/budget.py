@@ -18,6 +18,10 @@ class Budget:
         self.replays = 0
         self._begun = time.monotonic()
 
+    def begin(self) -> None:
+        """The time counts from now on."""
+        self._begun = time.monotonic()
+
     @property
     def spent(self) -> float:
         """How much of it is spent by now."""
