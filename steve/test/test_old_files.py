@@ -38,9 +38,12 @@ def test_traces(trace: Path, steve: Any) -> None:
 
 
 def unlike(now: Any, then: Any) -> list[Any]:
-    """What of `then` is not so now. Newer programs have null, or nothing, where 0.1.0 had 0 of what was not recorded."""
-    if isinstance(then, dict):
+    """What of `then` is not so now. Newer programs have null, or nothing, where 0.1.0 had 0 of what was not recorded, and more
+    facts of the same things."""
+    if isinstance(then, dict) and isinstance(now, dict):
         return [found for name, value in then.items() for found in unlike(now.get(name), value)]
+    if isinstance(then, list) and isinstance(now, list) and len(now) == len(then):
+        return [found for one, other in zip(now, then) for found in unlike(one, other)]
     return [] if now == then or (now is None and then == 0) else [(now, then)]
 
 
