@@ -68,7 +68,8 @@ def judged(chosen: Blocks, wanted: list[Condition], most: int | None) -> Judged:
     ]
     if any(outcome.failed and outcome.name == NET_GROWTH for outcome in outcomes):
         others = string_table.without(chosen, by_type)
-        outcomes = [_with_growth(outcome, _growth(others) if others else grown, most) for outcome in outcomes]
+        grown = _growth(others) if others else grown
+        outcomes = [_with_growth(outcome, grown, most) for outcome in outcomes]
     for condition, outcome in zip(wanted, outcomes):
         if (
             not outcome.failed

@@ -31,7 +31,9 @@ UNEVEN = "of {}, what is kept rises in each part of the run, but unevenly: a lon
 # of those that rise and of which most may be garbage
 GARBAGE = "of {}, what is alive rises, but may be garbage that was not yet collected: a longer recording tells whether it grows"
 # where no site grows, of lines that do
-LINES_GROW = "no site grows, but the sites of {} together do, as of callers that take turns; --by line shows them"
+LINES_GROW = (
+    "no site grows, but the sites of {} together do, as of callers that take turns; steve findings --by line shows them"
+)
 # slope: bytes in 1,000 operations; since, until: the operations between which growth was judged
 FOUND = [("blocks", "u8"), ("size", "u8"), ("accesses", "u8"), ("slope", "f8"), ("since", "u8"), ("until", "u8")]
 BLOCKS, BYTES, ACCESSES = range(3)

@@ -556,6 +556,7 @@ def test_the_trace_says_on_which_allocator_the_program_ran(own: Path, program: P
         True,
     )
     assert os.path.basename(dynamic.object) == "libjemalloc.so.2" and os.path.basename(within.object) == "within"
+    assert dynamic.asks == within.asks == (), "the allocator within has the names, the program calls none"
     assert dynamic.names == {"dynamic"} and 0 < dynamic.seconds < 300
     assert recorded_program(str(program / "grow-ops"), libraries) == Program()
     subprocess.run(["steve", "ops", "dynamic.ljt", "-q"], cwd=own, check=True)

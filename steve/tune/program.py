@@ -102,8 +102,8 @@ class Program:
         if not self.asks:
             return ""
         return (
-            f"the executable calls {' and '.join(self.asks)}: what it allocates, keeps at a limit or returns may depend on the "
-            "allocator, which no replay shows; steve tune --verify runs the program"
+            f"the executable has the names {' and '.join(self.asks)}: if it calls them, what it allocates, keeps at a limit or "
+            "returns may depend on the allocator, which no replay shows; steve tune --verify runs the program"
         )
 
     def described(self, reference: str) -> str:
@@ -152,7 +152,8 @@ def program_of(trace: Trace, libraries: Mapping[str, str]) -> Program:
 
 
 def asks_of(executable: str) -> tuple[str, ...]:
-    """Those of ASKED whose names an executable has that is still there, as one that calls them."""
+    """Those of ASKED whose names an executable has that is still there, as one that calls them. One that contains its
+    allocator has them, too."""
     try:
         with open(executable, "rb") as file, mmap(file.fileno(), 0, access=ACCESS_READ) as data:
             return tuple(name for name in ASKED if data.find(f"\0{name}\0".encode()) >= 0)
@@ -179,7 +180,7 @@ def recorded_program(path: str, libraries: Mapping[str, str]) -> Program:
     except TraceError:  # what is wrong with it is said by whoever translates it
         return Program()
     own, others = program_of(trace, libraries), tuple(other_heaps(trace))
-    asks = asks_of(trace.info().get("executable", ""))
+    asks = () if own.is_within else asks_of(trace.info().get("executable", ""))
     return replace(own, cpu_seconds=cpu_seconds_of(path, trace), others=others, asks=asks)
 
 

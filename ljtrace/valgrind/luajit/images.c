@@ -111,7 +111,7 @@ bool host_is_lua_code(Addr ip)
     return range_of(ip) < s_ranges;
 }
 
-/* Only who asks the kernel which memory is readable saves time by this. */
+/* It saves time only where the kernel has to be asked which memory is readable. */
 bool host_is_other_code(Addr ip)
 {
     return False;
