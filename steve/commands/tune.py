@@ -54,12 +54,12 @@ library gets glibc's by LD_PRELOAD=libc.so.6. LD_PRELOAD has no effect on an exe
 says so.
 
 The defaults of all allocators are replayed first, on the whole file and on its second half. The search replays the
-first half. Its best option sets, and the defaults again, are then
-replayed on the whole file and on the second half, which was not searched. An option set is recommended only if it is
-better than the defaults of its allocator and than the reference on both; if none is, keep the defaults of the
-reference. The table says why the others are not recommended. With --holdout=FILE, the search replays the whole file,
-and FILE takes the place of the second half. With --goal=end all replays are of the whole file, since halves of it say
-nothing about its end: only --holdout shows whether another run gains as much.
+first half. Its best option sets, and the defaults again, are then replayed on the whole file and on the second half,
+which was not searched. An option set is recommended only if it is better than the defaults of its allocator and than
+the reference on both; if none is, keep the defaults of the reference. The table says why the others are not
+recommended. With --holdout=FILE, the search replays the whole file, and FILE takes the place of the second half. With
+--goal=end all replays are of the whole file, since halves of it say nothing about its end, and no part is held out:
+only --holdout shows whether another run gains as much.
 
 Every replay is a new process; those to be compared take turns in random order. Figures are medians, with the 95%
 interval of the bootstrap.
@@ -80,8 +80,8 @@ Some allocators and options return memory after some time: the result names them
 the program's time. Give that with --duration; the replay then takes as long.
 
 No replay begins after --budget, and what was not tried for that reason is printed. The time before the first replay, in
-which the file is read, and that of --verify are not part of it. --replays=N is a budget of N replays instead, with which the search does as much on a busy machine as on an idle
-one.
+which the file is read, and that of --verify are not part of it. --replays=N is a budget of N replays instead, with
+which the search does as much on a busy machine as on an idle one.
 
 --verify runs the command with and without the options, and compares the change of its resident memory, as of the goal,
 and of its CPU time with the predicted change. `confirmed` means that the change is certain, as the 95% intervals of
@@ -233,12 +233,12 @@ def ops_of(path: str, folder: str, quiet: bool) -> str:
 
 @dataclass(frozen=True)
 class Parts:
-    """The files to search, to report, and to check the result on; what the last one is called; whether the program has
-    several threads; what its operations suggest."""
+    """The files to search, to report, and to check the result on (None: no part is held out); what the last one is called;
+    whether the program has several threads; what its operations suggest."""
 
     searched: str
     whole: str
-    rest: str
+    rest: str | None
     rest_name: str
     threads: bool
     hints: Hints
@@ -260,7 +260,7 @@ def _parts(args: argparse.Namespace, folder: str) -> Parts:
     if args.holdout:
         return Parts(paths[0], paths[0], ops_of(args.holdout, folder, args.quiet), args.holdout, threads, hints)
     if args.goal == "end":  # the halves end elsewhere, or begin without what led there
-        return Parts(paths[0], paths[0], paths[0], "the whole file again", threads, hints)
+        return Parts(paths[0], paths[0], None, "", threads, hints)
     for path, half in zip(paths[1:], opsarrays.halves(everything)):
         opsarrays.write_binary(path, half)
     return Parts(paths[1], paths[0], paths[2], "the second half of the file", threads, hints)
@@ -306,9 +306,8 @@ def _measured(
     budget.begin()
     is_linked = program.allocator in tables and not program.is_within
     loaded = tables[program.allocator].library if is_linked else ""
-    searched, whole, held_out = (
-        _bench(args, replay, parts, ops, budget, loaded) for ops in (parts.searched, parts.whole, parts.rest)
-    )
+    searched, whole = (_bench(args, replay, parts, ops, budget, loaded) for ops in (parts.searched, parts.whole))
+    held_out = _bench(args, replay, parts, parts.rest, budget, loaded) if parts.rest else whole
 
     def warn(expected: float) -> None:
         found = f"about {_budget(expected, budget)}, or fewer --allocators"
@@ -351,7 +350,7 @@ def _table(choice: Choice, later: Collection[str]) -> str:
                 human_ns(cpu.value),
                 *([human_ns(median(bench.samples[one].p99).value)] if latency else []),
                 _change(choice.change(bench, one)),
-                _change(choice.change(choice.held_out, one)),
+                *([_change(choice.change(choice.held_out, one))] if choice.holds_out else []),
                 one.name,
                 choice.verdict(one),
             ]
@@ -364,7 +363,7 @@ def _table(choice: Choice, later: Collection[str]) -> str:
         "CPU time",
         *p99,
         f"{goal}, whole file",
-        f"{goal}, held out",
+        *([f"{goal}, held out"] if choice.holds_out else []),
         "options",
         "verdict",
     ]
@@ -441,7 +440,11 @@ def _advice(choice: Choice, program: Program) -> list[str]:
         f"  set it by:  {_setting(program, one)}",
         *([f"  or call:    {' '.join(calls)}"] if calls and len(calls) == len(one.settings) else []),
         f"  on this trace, against {reference.name}: {choice.goal} {_change(choice.change(choice.whole, one))}; "
-        f"on {choice.held_out_name} {_change(choice.change(choice.held_out, one))}",
+        + (
+            f"on {choice.held_out_name} {_change(choice.change(choice.held_out, one))}"
+            if choice.holds_out
+            else "no part of it was held out from the search: --holdout or --verify shows whether another run gains as much"
+        ),
         f"  resident memory of heap and allocator ({memory}) {_change(rss)}, CPU time of the replay {_change(cpu)}",
         f"  {_cost(choice, program)}",
     ]
@@ -560,7 +563,7 @@ def _row_as_json(choice: Choice, one: OptionSet, program: Program) -> dict[str, 
     from steve.allocstats.medians import median
 
     bench = choice.whole
-    held_out = choice.change(choice.held_out, one)
+    held_out = choice.change(choice.held_out, one) if choice.holds_out else None
     environment = program.environment(one)
     return {
         "allocator": one.allocator.name,
@@ -589,7 +592,7 @@ def _as_json(args: argparse.Namespace, result: Result) -> dict[str, Any]:
         else None,
         "suggested": {"threads": found.hints.threads, "large_freed_bytes": found.hints.large_freed},
         "rows": [_row_as_json(choice, row, result.program) for row in choice.rows],
-        "held_out_part": choice.held_out_name,
+        "held_out_part": choice.held_out_name or None,
         "best_of_search": found.finalists[0].name if found.finalists else None,
         "tried": found.tried,
         "not_tried": [row.name for row in found.not_tried],

@@ -181,16 +181,20 @@ def chosen(
     seconds: float = 1,
     own: float = 0,
     goal: str = "peak",
+    holds_out: bool = True,
 ) -> tuple[Choice, float]:
-    """Search among the options of glibc with pretended costs; the choice, and what it took of the budget."""
+    """Search among the options of glibc with pretended costs; the choice, and what it took of the budget. holds_out: is
+    there a held-out part?"""
     replay = PretendedReplay(cost, seconds, own)
     monkeypatch.setattr(time, "monotonic", lambda: replay.now)
     glibc = OptionSet(read_table(str(SOURCE / "drivers/allocators/glibc.toml"), "glibc"))
     budget = Budget(amount, counted)
-    benches = tuple(Bench(replay, part, goal, budget) for part in ("searched", "whole", "rest"))  # type: ignore
+    parts = ("searched", "whole", "rest") if holds_out else ("searched", "whole")
+    benches = [Bench(replay, part, goal, budget) for part in parts]  # type: ignore
     benches[1].measure([glibc], 1, 1e18, lambda: None)
     found = Search(benches[0], [glibc], glibc, goal, lambda: None).run(False, budget.after(0.5))
-    choice = choose(goal, [glibc], found, benches, "the rest", lambda: None)
+    three = (benches[0], benches[1], benches[-1])
+    choice = choose(goal, [glibc], found, three, "the rest" if holds_out else "", lambda: None)
     assert budget.replays == sum(bench.replays for bench in benches) == (replay.now - 1000) / seconds
     return choice, budget.spent
 
@@ -287,6 +291,19 @@ def test_nothing_is_said_of_what_was_not_compared(monkeypatch: pytest.MonkeyPatc
     assert "\n  the defaults alone take about --replays=10\n" in text  # five times on two parts
     choice, _ = chosen(monkeypatch, misleading, 2000)
     assert choice.judged
+
+
+def test_without_a_held_out_part_nothing_is_replayed_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The whole file decides alone. A column, a JSON field or a sentence about a part that was held out would be wrong."""
+    choice, _ = chosen(monkeypatch, misleading, 3, True, goal="end", holds_out=False)
+    assert not choice.judged and "\n  the defaults alone take about --replays=5\n" in _text(Result(choice))
+    choice, _ = chosen(monkeypatch, misleading, 2000, goal="end", holds_out=False)
+    assert choice.recommended.name == "glibc mxfast=0" and choice.whole.count(choice.reference) == 12
+    text = _text(Result(choice))
+    assert "end, whole file" in text and "end, held out" not in text and "; on the" not in text
+    assert "; no part of it was held out from the search: --holdout or --verify shows" in text
+    result = _as_json(argparse.Namespace(file="t.ljt"), Result(choice))
+    assert result["held_out_part"] is None and {row["held_out"] for row in result["rows"]} == {None}
 
 
 def test_what_the_trace_suggests_is_tried_first(monkeypatch: pytest.MonkeyPatch) -> None:

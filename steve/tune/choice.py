@@ -5,7 +5,8 @@ from the rest. So its best candidates are replayed again, on the whole file and 
 not seen, in turns with the defaults of all allocators. A candidate is recommended only if it is certainly better there
 than the defaults of its allocator, and than the reference: on the whole file, which shows what it saves, and on the
 held-out part, which shows that the saving is not peculiar to what was searched. Of several such candidates, the one
-that is best on the whole file is recommended; without any, the defaults of the reference are.
+that is best on the whole file is recommended; without any, the defaults of the reference are. If no part is held out,
+the bench of the whole file takes its place, and nothing is replayed twice for that.
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """
@@ -27,7 +28,8 @@ ROUNDS, LEAST_ROUNDS = 11, 5
 @dataclass
 class Choice:
     """The candidates of the search, with their replays of three parts: the searched one, the whole file, and the
-    held-out one, which is called `held_out_name`. candidates: the best of the search and all defaults."""
+    held-out one, which is called `held_out_name`; without one, `held_out` is `whole`. candidates: the best of the search
+    and all defaults."""
 
     goal: str
     reference: OptionSet
@@ -63,9 +65,14 @@ class Choice:
         ) and all(bench.count(self.reference) >= LEAST_ROUNDS for bench in (self.whole, self.held_out))
 
     @property
+    def holds_out(self) -> bool:
+        """Is a part held out from the search?"""
+        return self.held_out is not self.whole
+
+    @property
     def least_budget(self) -> float:
         """About what budget a verdict about the defaults takes, in its unit, as the replays so far took."""
-        benches = (self.searched, self.whole, self.held_out)
+        benches = (self.searched, *_checked(self.whole, self.held_out))
         beside = self.whole.budget.spent - sum(bench.spent for bench in benches)
         return beside + of_defaults(sum(one.is_default for one in self.candidates), self.whole, self.held_out)
 
@@ -97,7 +104,8 @@ class Choice:
         if one == self.reference:
             return "the reference"
         for base in dict.fromkeys([self.reference, OptionSet(one.allocator)]):
-            for bench, part in ((self.whole, "the whole file"), (self.held_out, self.held_out_name)):
+            parts = ("the whole file", self.held_out_name)
+            for bench, part in zip(_checked(self.whole, self.held_out), parts):
                 if base != one and (reason := self._shortfall(bench, one, base, part)):
                     return reason
         return ""
@@ -123,9 +131,15 @@ def _final(found: Found, defaults: list[OptionSet]) -> list[OptionSet]:
     return [one for one in wanted if one not in found.unusable]
 
 
+def _checked(whole: Bench, held_out: Bench) -> list[Bench]:
+    """The benches on which the candidates are replayed again."""
+    return [whole] if held_out is whole else [whole, held_out]
+
+
 def of_defaults(count: int, whole: Bench, held_out: Bench) -> float:
     """About what a verdict about the defaults of `count` allocators takes of the budget, as the replays so far took."""
-    return LEAST_ROUNDS * count * (whole.each + (held_out.each if held_out.replays else whole.each))
+    each = sum(bench.each if bench.replays else whole.each for bench in _checked(whole, held_out))
+    return LEAST_ROUNDS * count * each
 
 
 def replay_defaults(
@@ -141,7 +155,8 @@ def replay_defaults(
         whole.measure(defaults[1:] if number == 0 else defaults, 1, end, tick)
         if number == 0 and (expected := of_defaults(len(defaults), whole, held_out)) > end:
             warn(expected)
-        held_out.measure(defaults, 1, end, tick)
+        if held_out is not whole:
+            held_out.measure(defaults, 1, end, tick)
 
 
 def choose(
@@ -156,11 +171,13 @@ def choose(
     reference first. benches: on the part that was searched, the whole file and the held-out part."""
     searched, whole, held_out = benches
     end = whole.budget.amount
-    held_out.measure(defaults[:1], 1, end, tick)
-    room = int((end - whole.budget.spent) / (whole.each + held_out.each) / (LEAST_ROUNDS + 1))
+    checked = _checked(whole, held_out)
+    for bench in checked[1:]:
+        bench.measure(defaults[:1], 1, end, tick)
+    room = int((end - whole.budget.spent) / sum(bench.each for bench in checked) / (LEAST_ROUNDS + 1))
     final = _final(found, defaults)
     chosen = final[: max(1, room)]
     for _ in range(ROUNDS):
-        whole.measure(chosen, 1, end, tick)
-        held_out.measure(chosen, 1, end, tick)
+        for bench in checked:
+            bench.measure(chosen, 1, end, tick)
     return Choice(goal, defaults[0], found, searched, whole, held_out, held_out_name, final)
