@@ -345,7 +345,12 @@ class Blocks:
 
     def remarks(self) -> List[str]:
         """What is to be known of the trace, for a heading."""
-        return [imported_remark(self.trace.info()), missing.remark(self.trace), reserve_remark(self.trace)]
+        return [
+            imported_remark(self.trace.info()),
+            missing.remark(self.trace),
+            reserve_remark(self.trace),
+            earlier_code.heading(self.trace),
+        ]
 
     def columns(self, columns: Sequence[Column], of_accesses: Container[str]) -> tuple[Column, ...]:
         """The columns of a listing, for this trace. of_accesses: those that are not known without loads and stores. What

@@ -113,20 +113,22 @@ class Universe:
     def via(self) -> np.ndarray:
         """By object, the link by which a shortest path from the roots reaches it, as an index of `strong`; -1 for a root, -2
         if the object cannot be reached. A slot of a stack without a name may have the object only at the moment of the
-        snapshot, as for an instruction that uses it: such links are taken to what no others lead to."""
+        snapshot, as for an instruction that uses it, and compiled code refers to objects that it uses: links of both
+        kinds are taken to what no others lead to."""
         if self._via is None:
             from steve.snapshots._graph import shortest
 
             order = self._preferred()
             sources, targets = self._ends()
-            via = shortest(len(self.objects), sources[order], targets[order], self.roots, self._temporary()[order])
+            via = shortest(len(self.objects), sources[order], targets[order], self.roots, self._secondary()[order])
             self._via = np.where(via >= 0, order[np.maximum(via, 0)], via) if len(order) else via
         return self._via
 
-    def _temporary(self) -> np.ndarray:
-        """Of `strong`, is a link a slot of a stack without a name?"""
+    def _secondary(self) -> np.ndarray:
+        """Of `strong`, is a link a slot of a stack without a name, or one of compiled code?"""
         links = self.links[self.strong]
-        return (links["kind"] == STACK) & (links["name"] == 0)
+        of_code = self.objects["type"][links["from"]] == self.type_names.index("trace")
+        return ((links["kind"] == STACK) & (links["name"] == 0)) | of_code
 
     def _preferred(self) -> np.ndarray:
         """The indices of `strong`, of several links to an object the one first that says most: of variables those of outer

@@ -226,6 +226,42 @@ def test_what_another_list_holds_now_is_no_growth(steve: Any, trace: Callable) -
     }
 
 
+def test_a_path_leads_over_compiled_code_only_if_no_other_does(steve: Any, trace: Callable) -> None:
+    """The code refers to functions that it calls: <other> -> <constant> would say less than the names of the variables."""
+    path = trace(
+        """\
+heap 0x77 lua
+snapshot now 1 6500 0
+object thread 400 - root
+object func 40
+object proto 300
+object trace 500
+object func 40
+object tab 5000
+object tab 60
+object tab 60
+object cdata 100
+link 0 1 upvalue admit
+link 1 2 proto
+link 2 3 other
+link 3 4 constant
+link 3 8 constant
+link 4 5 upvalue buckets
+link 1 6 upvalue limits
+link 6 7 array 1
+link 7 4 value admit
+endsnapshot
+end exit
+"""
+    )
+    found = json.loads(steve("universe", "--json", path).out)
+    paths = {row["path"].split()[-1]: row["path"] for row in found["holders"]}
+    limits = "thread 0x1000 .admit func 0x2000 .limits tab 0x7000 [1] tab 0x8000"
+    assert paths["0x6000"] == f"{limits} .admit func 0x5000 .buckets tab 0x6000"
+    code = "thread 0x1000 .admit func 0x2000 <proto> proto 0x3000 <other> trace 0x4000"
+    assert paths["0x9000"] == f"{code} <constant> cdata 0x9000"  # which nothing else holds
+
+
 def test_an_address_that_is_used_again_is_no_growth_elsewhere(steve: Any, trace: Callable) -> None:
     """A table that holds ten is renewed; what is new elsewhere gets the addresses of what it held."""
     fixed, other = "fixed(l.lua:1)", "other(l.lua:2)"

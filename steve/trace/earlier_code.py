@@ -26,15 +26,25 @@ def lines(trace: Trace) -> list[str]:
     return list(dict.fromkeys(texts))
 
 
+def heading(trace: Trace) -> str:
+    """What a heading says of the lines, with the space before it; "" if none is of that kind."""
+    found = lines(trace)
+    return f" ({'line' if len(found) == 1 else 'lines'} {_named(found)} approximate)" if found else ""
+
+
+def _named(found: list[str]) -> str:
+    """The first of the lines, and how many more there are."""
+    return ", ".join(found[:NAMED]) + (f" and {len(found) - NAMED:,} more" if len(found) > NAMED else "")
+
+
 def remark(trace: Trace) -> str:
     """What to know of the lines; "" if none is of that kind."""
     found = lines(trace)
     if not found:
         return ""
-    others = f" and {len(found) - NAMED:,} more" if len(found) > NAMED else ""
     return (
         f"{len(found):,} {'line' if len(found) == 1 else 'lines'} of Lua {'is' if len(found) == 1 else 'are'} approximate "
-        f"({', '.join(found[:NAMED])}{others}): LuaJIT had compiled this code before ljtrace attach. Such a line may have the "
+        f"({_named(found)}): LuaJIT had compiled this code before ljtrace attach. Such a line may have the "
         "memory of what runs after it: of a function that it calls, of the loop, or of the next call, though that is another "
         "function. Code that is compiled later has exact lines, and all code with `ljtrace run`; what holds objects is exact "
         "in snapshots (ljtrace attach --universe, steve universe)"
