@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 NEW, FREE, RESIZE = 0, 1, 8  # enum ops_code of memtrace/ops.h
 LETTERS = {NEW: "N", FREE: "F", RESIZE: "R"}
 ALIGNMENT = 16
-AT_ONCE = 1 << 18
+AT_ONCE = 1 << 16  # operations that are Python objects at a time
 
 
 class Ops(NamedTuple):
@@ -35,22 +35,39 @@ class Ops(NamedTuple):
         return Ops(*(column[chosen] for column in self))
 
 
+def rows(*columns: np.ndarray) -> Iterator[tuple[int, ...]]:
+    """What arrays of one length have at each index, as Python objects, of which there are never many at a time."""
+    for begin in range(0, len(columns[0]), AT_ONCE):
+        yield from zip(*(column[begin : begin + AT_ONCE].tolist() for column in columns))
+
+
 def read(path: str) -> Ops:
     """Read the N, F and R of an ops or lockops file. TraceError if it cannot be read."""
+    return read_all(path)[0]
+
+
+def read_all(path: str) -> tuple[Ops, bool]:
+    """The same, and whether the file has no other operations."""
     import numpy as np
 
     from steve.trace._memtrace import OpsFile
 
     file = OpsFile(path, accesses=False)
     columns: dict[str, list[np.ndarray]] = {name: [] for name in Ops._fields}
+    is_all = True
     for batch in file.batches():
         code = batch["code"]
         chosen = batch[(code == NEW) | (code == FREE) | (code == RESIZE)]
+        is_all = is_all and len(chosen) == len(batch)
         for name, parts in columns.items():
             parts.append(chosen[name].astype("u1" if name == "code" else "i8"))
     if file.problem is not None:
         raise file.problem
-    return Ops(*(np.concatenate(parts) if parts else np.zeros(0, "i8") for parts in columns.values()))
+    joined = []
+    for name in Ops._fields:
+        parts = columns.pop(name)  # so that its memory is free before the next one is joined
+        joined.append(np.concatenate(parts) if parts else np.zeros(0, "i8"))
+    return Ops(*joined), is_all
 
 
 def made(code: list[int] | np.ndarray, handle: list[int] | np.ndarray, size: list[int] | np.ndarray) -> Ops:
@@ -69,7 +86,7 @@ def _lines(ops: Ops) -> Iterator[str]:
     address = np.cumsum(room) - room + ALIGNMENT
     address[ops.code == FREE] = 0
     thread = time = 0
-    for row in zip(*(column.tolist() for column in (ops.code, ops.handle, address, ops.size, ops.thread, ops.time))):
+    for row in rows(ops.code, ops.handle, address, ops.size, ops.thread, ops.time):
         if row[4] != thread:
             thread = row[4]
             yield f"# thread {thread}\n"
@@ -106,7 +123,7 @@ def halves(ops: Ops) -> tuple[Ops, Ops]:
     middle = len(ops.code) // 2
     first, second = ops.part(slice(0, middle)), ops.part(slice(middle, None))
     last: dict[int, int] = {}
-    for index, (code, handle) in enumerate(zip(first.code.tolist(), first.handle.tolist())):
+    for index, (code, handle) in enumerate(rows(first.code, first.handle)):
         if code == FREE:
             last.pop(handle, None)
         else:

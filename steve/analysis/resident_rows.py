@@ -113,12 +113,16 @@ class View:
         """Bytes of whole free pages of an allocator, and of those of them that have a live block above them."""
         return sum(o.whole for o in self.of(kind)), sum(o.whole_below for o in self.of(kind))
 
+    def arenas(self, kind: str) -> int:
+        """How many arenas of threads an allocator has."""
+        return sum(o.part.name == "arena" for o in self.of(kind))
+
     def _of_free(self, kind: str) -> str:
         """What is free in an allocator: FREE or LUA."""
         whole, below = self.whole(kind)
         known = allocators.LUAJIT if kind == LUA else self.allocator
         beside = self.kinds[kind] - whole
-        arenas = sum(o.part.name == "arena" for o in self.of(kind))
+        arenas = self.arenas(kind)
         returned = known.whole.format(human_bytes(self.returnable(kind))) if known else ""
         texts = []
         if self.knows_free(kind):
@@ -284,7 +288,7 @@ def remarks_of(trace: Trace, view: View, facts: dict, at: str) -> list[str]:
     if "attached" in info:
         texts += looks.from_before(info)
         texts += looks.of_older_mappings(sum(owned.resident for owned in view.older()))
-    whole = view.whole(FREE)[0] if view.knows_free(FREE) else 0
+    whole, below = view.whole(FREE) if view.knows_free(FREE) else (0, 0)
     if whole and view.allocator and view.allocator.caveat:
         texts.append(view.allocator.caveat)
     if view.allocator and whole >= max(1 << 20, facts["rss"] // 20):
@@ -292,10 +296,10 @@ def remarks_of(trace: Trace, view: View, facts: dict, at: str) -> list[str]:
             f"What {view.allocator.name} offers for free memory (nothing of it was tried here; steve tune --goal end tries "
             "settings and other allocators):"
         )
-        texts += [f"  {advice}" for advice in view.allocator.advice]
+        texts += [f"  {advice}" for advice in view.allocator.offers(view.arenas(FREE) > 0, whole - below >= 1 << 20)]
     if view.whole(LUA)[0] >= max(1 << 20, facts["rss"] // 20):
         texts.append("What LuaJIT offers (nothing of it was tried here):")
-        texts += [f"  {advice}" for advice in allocators.LUAJIT.advice]
+        texts += [f"  {advice}" for advice in allocators.LUAJIT.offers(arenas=False, ends=False)]
     return texts
 
 

@@ -250,11 +250,14 @@ def _parts(args: argparse.Namespace, folder: str) -> Parts:
     from steve.tune.search import hints_of
 
     whole = ops_of(args.file, folder, args.quiet)
-    everything = opsarrays.read(whole)
+    everything, is_all = opsarrays.read_all(whole)
     if not len(everything.code):
         raise SteveError(f"{args.file}: malloc has no blocks in it, so no options have an effect")
     paths = [os.path.join(folder, name) for name in ("whole", "first", "second")]
-    opsarrays.write_binary(paths[0], everything)
+    if is_all and whole != args.file:
+        paths[0] = whole
+    else:
+        opsarrays.write_binary(paths[0], everything)
     threads = everything.thread.max() > 1 and not (everything.thread == 0).any()
     hints = hints_of(everything, threads)._replace(ends=args.goal == "end")
     if args.holdout:
@@ -309,19 +312,21 @@ def _measured(
     searched, whole = (_bench(args, replay, parts, ops, budget, loaded) for ops in (parts.searched, parts.whole))
     held_out = _bench(args, replay, parts, parts.rest, budget, loaded) if parts.rest else whole
 
-    def warn(expected: float) -> None:
-        found = f"about {_budget(expected, budget)}, or fewer --allocators"
-        note(
-            NAME, f"no verdict within this budget: the defaults of {len(defaults)} allocators take {found}", args.quiet
-        )
+    def warn(expected: float, some: bool) -> None:
+        takes = f"the defaults of {len(defaults)} allocators take about {_budget(expected, budget)}"
+        then = "after a replay of each, the most promising are compared" if some else "no verdict within this budget"
+        note(NAME, f"{takes}, or fewer --allocators: {then}", args.quiet)
 
-    replay_defaults(defaults, whole, held_out, tick, warn)
+    compared = replay_defaults(defaults, whole, held_out, tick, warn)
     if whole.samples[reference].failure:
         raise SteveError(f"{reference.name}: {whole.samples[reference].failure}")
-    search = Search(searched, defaults, reference, args.goal, tick, parts.hints)
+    if parts.searched == parts.whole:
+        searched.begin_with(whole)
+    search = Search(searched, compared, reference, args.goal, tick, parts.hints)
     found = search.run(parts.threads, budget.after(SEARCH_SHARE))
     benches = (searched, whole, held_out)
-    return choose(args.goal, defaults, found, benches, parts.rest_name, tick), program
+    everything = [*compared, *(one for one in defaults if one not in compared)]
+    return choose(args.goal, everything, found, benches, parts.rest_name, tick), program
 
 
 def _draw(args: argparse.Namespace, choice: Choice) -> list[str]:
@@ -349,6 +354,7 @@ def _table(choice: Choice, later: Collection[str]) -> str:
                 ("up to " if choice.goal == "end" and one.allocator.name in later else "") + human_bytes(space.value),
                 human_ns(cpu.value),
                 *([human_ns(median(bench.samples[one].p99).value)] if latency else []),
+                *([human_bytes(bench.resident(one, choice.reference).value)] if choice.goal == "end" else []),
                 _change(choice.change(bench, one)),
                 *([_change(choice.change(choice.held_out, one))] if choice.holds_out else []),
                 one.name,
@@ -362,6 +368,7 @@ def _table(choice: Choice, later: Collection[str]) -> str:
         f"resident, {goal}" if goal in ("mean", "end") else "resident",
         "CPU time",
         *p99,
+        *(["at the peak"] if goal == "end" else []),
         f"{goal}, whole file",
         *([f"{goal}, held out"] if choice.holds_out else []),
         "options",
@@ -378,6 +385,7 @@ def _meaning(choice: Choice) -> str:
     )
     own = choice.goal in ("peak", "mean", "end")
     change = f"{choice.goal}: change{' of these bytes' if own else ''} against {choice.reference.name}"
+    resident += "; at the peak: most of them" if choice.goal == "end" else ""
     return (
         f"resident: {resident}, without those of the replay itself, which replays the whole file; {change}\n"
         "the program has its code, stacks and other memory besides, so that its resident memory changes by as many bytes, "
@@ -435,6 +443,7 @@ def _advice(choice: Choice, program: Program) -> list[str]:
     memory = choice.goal if choice.goal in MEMORY else "peak"
     rss, cpu = (choice.change(choice.whole, one, goal) for goal in (memory, "time"))
     calls = one.calls()
+    peak = choice.change(choice.whole, one, "peak") if memory != "peak" else None
     lines = [
         f"best for {choice.goal}: {one.name}",
         f"  set it by:  {_setting(program, one)}",
@@ -445,7 +454,8 @@ def _advice(choice: Choice, program: Program) -> list[str]:
             if choice.holds_out
             else "no part of it was held out from the search: --holdout or --verify shows whether another run gains as much"
         ),
-        f"  resident memory of heap and allocator ({memory}) {_change(rss)}, CPU time of the replay {_change(cpu)}",
+        f"  resident memory of heap and allocator ({memory}) {_change(rss)}, {f'its peak {_change(peak)}, ' if peak else ''}"
+        f"CPU time of the replay {_change(cpu)}",
         f"  {_cost(choice, program)}",
     ]
     if one.timed:
@@ -570,6 +580,7 @@ def _row_as_json(choice: Choice, one: OptionSet, program: Program) -> dict[str, 
         "options": dict(one.settings),
         "environment": None if environment is None else one.shell(environment),
         "resident": bench.resident(one, choice.reference, choice.goal).as_dict(),
+        "peak_resident": bench.resident(one, choice.reference).as_dict(),
         "cpu_ns": median(bench.samples[one].cpu).as_dict(),
         "p99_ns": median(bench.samples[one].p99).as_dict() if bench.samples[one].p99 else None,
         "page_faults": median(bench.samples[one].faults).value,

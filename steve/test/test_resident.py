@@ -17,6 +17,7 @@ from conftest import Steve
 from steve.analysis import looks
 from steve.terminal.units import human_bytes
 from steve.trace import page_runs
+from steve.trace.allocators import ALLOCATORS
 from steve.trace._memtrace import Trace
 from steve.trace.page_runs import Ranges
 
@@ -109,6 +110,14 @@ def test_data_of_a_library_end_where_the_library_ends(steve: Steve, trace: Maker
         trace(SCRIPT.replace("pages 50", f"module 0x400000 {size} /usr/bin/app\npages 50"))
         rows = by_kind(found(steve))
         assert (rows["libraries"], rows.get("other", 0)) == (libraries, other)
+
+
+def test_offers_are_those_that_can_help() -> None:
+    (glibc,) = (one for one in ALLOCATORS if one.name == "glibc")
+    assert [name for name in ("arena_max", "trim_threshold") if name in " ".join(glibc.offers(False, False))] == []
+    assert "arena_max" in glibc.offers(True, False)[0] and "trim_threshold" in glibc.offers(False, True)[0]
+    for one in ALLOCATORS:
+        assert set(one.advice) <= set(one.offers(True, True)) == {*one.advice, *one.of_arenas, *one.of_ends}
 
 
 def test_mapped_memory_is_an_allocators(steve: Steve, trace: Maker) -> None:

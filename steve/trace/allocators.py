@@ -18,7 +18,8 @@ OWN = "own_allocator"  # the fact that names an allocator that is linked into th
 class Allocator(NamedTuple):
     """objects: a regular expression that fits the beginning of the name of an object file, without folders. whole: what
     returns whole free pages to the system, with {} for how many bytes at most. call: the program's call that returns them now.
-    advice: what the user can set, a sentence each. caveat: why `whole` returns less."""
+    advice: what the user can set, a sentence each. of_arenas, of_ends: more of it, if there are arenas of threads, and if
+    memory is free at the ends of heaps. caveat: why `whole` returns less."""
 
     name: str
     objects: str
@@ -26,6 +27,13 @@ class Allocator(NamedTuple):
     call: str
     advice: tuple[str, ...]
     caveat: str = ""
+    of_arenas: tuple[str, ...] = ()
+    of_ends: tuple[str, ...] = ()
+
+    def offers(self, arenas: bool, ends: bool) -> list[str]:
+        """What the user can set, the most promising first. arenas: are there any of threads? ends: is memory free at the ends
+        of heaps?"""
+        return [*(self.of_arenas if arenas else ()), *(self.of_ends if ends else ()), *self.advice]
 
 
 ALLOCATORS = (
@@ -70,15 +78,17 @@ ALLOCATORS = (
         "malloc_trim(0)",
         (
             "malloc_trim(0) returns whole free pages of all arenas now",
-            "GLIBC_TUNABLES=glibc.malloc.mmap_threshold=131072 gives blocks from this size on mappings of their own, "
-            "which free returns at once; without it the threshold rises up to 32 MiB",
-            "GLIBC_TUNABLES=glibc.malloc.trim_threshold=131072 keeps the end of the heap shorter than this",
-            "GLIBC_TUNABLES=glibc.malloc.arena_max=N limits the number of arenas, which otherwise is 8 for each CPU; with 1, "
-            "malloc_trim(0) returns the end of the only one, too",
+            "GLIBC_TUNABLES=glibc.malloc.mmap_threshold=131072, if the program frees blocks from this size on, gives them "
+            "mappings of their own, which free returns at once; without it the threshold rises up to 32 MiB",
         ),
         "malloc_trim(0) returns neither the ends of arenas of threads, which are not counted in what it can return, nor pages with "
         "freed blocks in the caches of threads (tcache), which are counted, since they are not known: at most 7 blocks of each "
         "size up to 1,032 bytes for each thread.",
+        of_arenas=(
+            "GLIBC_TUNABLES=glibc.malloc.arena_max=N limits the number of arenas, which otherwise is 8 for each CPU: threads then "
+            "use memory that others have freed. With 1, malloc_trim(0) returns the end of the only one, too",
+        ),
+        of_ends=("GLIBC_TUNABLES=glibc.malloc.trim_threshold=131072 keeps the end of the heap shorter than this",),
     ),
 )
 LUAJIT = Allocator(

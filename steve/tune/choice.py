@@ -23,6 +23,7 @@ from steve.tune.options import OptionSet
 from steve.tune.search import CLOSE, Found, ranked
 
 ROUNDS, LEAST_ROUNDS = 11, 5
+DEFAULTS_SHARE = 0.6  # of a budget that is too small to compare all defaults
 
 
 @dataclass
@@ -143,20 +144,41 @@ def of_defaults(count: int, whole: Bench, held_out: Bench) -> float:
 
 
 def replay_defaults(
-    defaults: list[OptionSet], whole: Bench, held_out: Bench, tick: Callable[[], None], warn: Callable[[float], None]
-) -> None:
+    defaults: list[OptionSet],
+    whole: Bench,
+    held_out: Bench,
+    tick: Callable[[], None],
+    warn: Callable[[float, bool], None],
+) -> list[OptionSet]:
     """Replay the defaults of all allocators on the whole file and the held-out part, as often as a verdict needs or as the
     budget permits: which allocator is the first question, and its options are the next. The reference, which is their
-    first, is replayed at least once on the whole file. If the budget is probably too small for a verdict, warn() is called
-    after the first replay of each, with what it takes."""
+    first, is replayed at least once on the whole file.
+
+    If the budget is probably too small for a verdict about all of them, warn() is called after the first replay, with what
+    that takes, and whether a verdict about two is possible. Then each is replayed once, and the most promising go on.
+    Returns those that were to be compared."""
     end = whole.budget.amount
     whole.measure(defaults[:1], 1, math.inf, tick)
+    if not whole.count(defaults[0]):
+        return defaults
+    expected = of_defaults(len(defaults), whole, held_out)
+    if expected > end:
+        warn(expected, of_defaults(2, whole, held_out) <= end)
+    whole.measure(defaults[1:], 1, end, tick)
+    compared = defaults if expected <= end else _promising(defaults, whole, held_out)
     for number in range(LEAST_ROUNDS):
-        whole.measure(defaults[1:] if number == 0 else defaults, 1, end, tick)
-        if number == 0 and (expected := of_defaults(len(defaults), whole, held_out)) > end:
-            warn(expected)
-        if held_out is not whole:
-            held_out.measure(defaults, 1, end, tick)
+        for bench in _checked(whole, held_out)[number == 0 :]:
+            bench.measure(compared, 1, end, tick)
+    return compared
+
+
+def _promising(defaults: list[OptionSet], whole: Bench, held_out: Bench) -> list[OptionSet]:
+    """The reference, and of the other defaults those that cost least in their one replay: as many as there is a budget
+    for, of which a part is left for the search."""
+    left = DEFAULTS_SHARE * (whole.budget.amount - whole.budget.spent)
+    room = int(left / of_defaults(1, whole, held_out))
+    others = ranked(whole, whole.measured(defaults[1:]), defaults[0], whole.goal)
+    return [defaults[0], *others[: max(1, room - 1)]]
 
 
 def choose(

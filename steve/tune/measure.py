@@ -12,6 +12,7 @@ SPDX-License-Identifier: GPL-2.0-or-later
 """
 from __future__ import annotations
 
+import copy
 import json
 import random
 import statistics
@@ -86,12 +87,18 @@ class Bench:
         self.arguments = ("--system", ops, "-q", *(["--latency"] if latency else []), *options)
         self.samples: dict[OptionSet, Samples] = {}
         self.replays, self.spent = 0, 0.0
+        self._expected = 0.0  # what a replay takes, before the first one
         self._random = random.Random(SEED)
 
     @property
     def each(self) -> float:
         """What a replay takes of the budget, on average."""
-        return max(self.spent / max(self.replays, 1), 1e-6)
+        return max(self.spent / self.replays if self.replays else self._expected, 1e-6)
+
+    def begin_with(self, other: Bench) -> None:
+        """Take over what another bench has measured on the same file."""
+        self.samples = copy.deepcopy(other.samples)
+        self._expected = other.each
 
     def once(self, candidate: OptionSet) -> None:
         """Replay once with these options. A failure is kept with the candidate."""

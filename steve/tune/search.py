@@ -175,9 +175,10 @@ class Search:
 
     def first_candidates(self, alone: list[OptionSet], amount: float, end: float) -> list[OptionSet]:
         """Those of the settings for which the first rung has enough of the budget, what the trace suggests first. The defaults
-        are replayed once before, the reference first."""
+        that were not replayed on this file are replayed once before, the reference first."""
         for default in self.defaults:
-            self.bench.measure([default], 1, end, self.tick)
+            if default not in self.bench.samples:
+                self.bench.measure([default], 1, end, self.tick)
         room = self.room(amount, 2)
         if room >= len(alone):
             return alone
@@ -233,7 +234,9 @@ class Search:
         for number, (rounds, part) in enumerate(RUNGS):
             share += part
             until = begun + amount * share
-            usable = self.bench.measure(dict.fromkeys([*self.defaults, *candidates]), rounds, until, self.tick)
+            again = [one for one in self.defaults if number or self.bench.count(one) < rounds]
+            self.bench.measure(dict.fromkeys([*again, *candidates]), rounds, until, self.tick)
+            usable = self.bench.measured(list(dict.fromkeys([*self.defaults, *candidates])))
             ranked = self.ranked(usable) if self.bench.measured([self.reference]) else []
             candidates = ranked[: max(LEAST_KEPT, len(ranked) // 3)]
             if number == 0:
