@@ -89,9 +89,9 @@ def completeness(data: TraceData) -> str:
 
 
 def not_seen(data: TraceData) -> str:
-    """A sentence for each runtime whose memory the trace does not show, and one if lines are approximate; "" if there is
-    none."""
-    remarks = [*runtimes.remarks(data.not_seen), *filter(None, [data.accesses_in_part, data.approximate_lines])]
+    """A sentence for each runtime whose memory the trace does not show, and one if accesses are of a part of the run; "" if
+    there is none."""
+    remarks = [*runtimes.remarks(data.not_seen), *filter(None, [data.accesses_in_part])]
     return "".join(f" {remark[0].upper()}{remark[1:]}." for remark in remarks)
 
 

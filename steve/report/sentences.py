@@ -22,7 +22,7 @@ from steve.terminal.units import counted, human_bytes, human_ns
 
 MOST = 3
 WORTH = 0.02
-APPROXIMATE = "; the line is approximate, as said above"  # of code that was compiled before an attach
+APPROXIMATE = "; the line is approximate, as said below"  # of code that was compiled before an attach
 BEFORE_ATTACH = "[before the attach]"  # the frame of blocks from before
 KEPT, OF_NO_USE, BRIEF, WAITING = range(4)  # kinds of trouble, the worst first; garbage that waits is hardly one
 
