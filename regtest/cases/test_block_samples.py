@@ -7,6 +7,7 @@ more seeds. Sums over recorded blocks must be those of a whole recording, and vi
 SPDX-License-Identifier: GPL-2.0-or-later
 """
 import json
+import re
 import statistics
 from pathlib import Path
 
@@ -281,6 +282,20 @@ def test_report(recordings: tuple[Path, list[Path]], tmp_path: Path) -> None:
     assert all(finding["standard_errors"]["blocks"] > 0 for finding in report["findings"])
     page = steve("report", "-o", tmp_path / "page.html", path)
     assert page.status == 0 and "±" in (tmp_path / "page.html").read_text()
+
+
+def test_what_is_of_lua_is_estimated_like_the_rest(tmp_path: Path) -> None:
+    """The heading of leaks says how many bytes are of Lua: of all blocks, not of the recorded ones."""
+    script = tmp_path / "keeps.lua"
+    script.write_text("local kept = {}\nfor i = 1, 40000 do kept[i] = { i } end\nos.exit(0)\n")
+    good(["ljtrace", "run", "--sample=16k", f"--out={tmp_path / 't.ljt'}", "luajit", script])
+    text = steve("leaks", tmp_path / "t.ljt").text
+    found = re.search(r" blocks of ([\d,]+) bytes never freed; ([\d,]+) bytes of them are of Lua, ", text)
+    assert found, text.splitlines()[0]
+    everything, lua = (int(number.replace(",", "")) for number in found.groups())
+    assert 2_000_000 < lua <= everything < 8_000_000
+    rows = json.loads(steve("leaks", "--json", "--where", 'heap = "lua"', tmp_path / "t.ljt").text)
+    assert sum(row["bytes"] for row in rows) == pytest.approx(lua, rel=1e-4)
 
 
 def test_several_samples_of_one_rate(recordings: tuple[Path, list[Path]]) -> None:

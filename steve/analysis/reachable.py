@@ -41,7 +41,7 @@ class Survivors(Kept):
     def add(self, batch: "np.ndarray", keep: "np.ndarray | None") -> None:
         live = self.rule(batch)
         kept = batch[live if keep is None else live & keep]
-        self._kept.append(columns(kept, *dict.fromkeys(("handle", "heap", self.key, "born_time", "size", "type"))))
+        self._kept.append(columns(kept, *dict.fromkeys(("handle", "heap", self.key, "born_time", "size", "type", "weight"))))
 
     def of_lua(self, trace: "Trace") -> "np.ndarray":
         """The lives in Lua heaps, by handle."""
@@ -51,6 +51,13 @@ class Survivors(Kept):
         lua = [i for i, heap in enumerate(heaps) if heap is not None and heap.kind == "lua"]
         lives = np.concatenate(self._kept)
         return np.sort(lives[np.isin(lives["heap"], lua)], order="handle")
+
+
+def bytes_of(lives: "np.ndarray") -> int:
+    """The bytes of lives; in a sample, of all blocks that these represent."""
+    import numpy as np
+
+    return int((np.where(lives["weight"], lives["weight"], 1) * lives["size"]).round().sum())
 
 
 class LastOfEach:

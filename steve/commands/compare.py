@@ -260,15 +260,18 @@ def _against_reference(
         lines.append(
             f"certainly faster than {reference}, which takes {_entry(result, reference).time.value:.1f} ns per operation: "
             f"{_better(result, time, 'time', reference)}; certainly less memory at the peak of this replay: "
-            f"{_less_memory(result, space, reference, unseen)}"
+            f"{_less_memory(result, program, space, unseen)}"
         )
     return lines
 
 
-def _less_memory(result: Comparison, space: Places, reference: str, unseen: list[str]) -> str:
+def _less_memory(result: Comparison, program: Program, space: Places, unseen: list[str]) -> str:
     """The allocators that certainly need less memory than the reference, and what is not known of that. What a replay is too
     short for makes memory larger in it than in the program, so that nothing is less than that of an unseen reference.
     """
+    reference = _reference(result, program)
+    if program.returning and reference == program.allocator:
+        return f"not known, since the program may return some by {program.returning}, which no replay does"
     if reference in unseen:
         return f"not known, since {reference} may return some while the program runs, which is not seen, see below"
     return _better(result, space, "resident", reference) + (

@@ -21,7 +21,7 @@ from steve.trace import policy, rollups
 from steve.trace._memtrace import TYPE_NAMES
 from steve.analysis.divided import BLOCKS as DIVIDED_BLOCKS, BYTES as DIVIDED, Divided
 from steve.analysis.lost import Reached, is_leak, searched
-from steve.analysis.reachable import AT_EXIT, RETURNED, Survivors, is_live, sums_of
+from steve.analysis.reachable import AT_EXIT, RETURNED, Survivors, bytes_of, is_live, sums_of
 from steve.trace.stacks import SITE
 from steve.analysis.filter import fields_of
 from steve.analysis.totals import not_freed
@@ -374,9 +374,9 @@ class LeakRows:
         self.totals.update(totals_of(live, reach))
         self._snapshots.update(dict.fromkeys(reach.snapshots))
         of_lua = found.survivors.of_lua(chosen.trace)
-        self.totals["strings"] += int(of_lua["size"][of_lua["type"] == TYPE_NAMES.index(string_table.TYPE)].sum())
+        self.totals["strings"] += bytes_of(of_lua[of_lua["type"] == TYPE_NAMES.index(string_table.TYPE)])
         if reach.lua is None:
-            self.totals["unknown"] += int(of_lua["size"].sum())
+            self.totals["unknown"] += bytes_of(of_lua)
         else:
             self.totals["exceeding"] += exceeding(rows)
         self._states[state_of(chosen)] = None

@@ -326,7 +326,19 @@ def _measured(
     found = search.run(parts.threads, budget.after(SEARCH_SHARE))
     benches = (searched, whole, held_out)
     everything = [*compared, *(one for one in defaults if one not in compared)]
-    return choose(args.goal, everything, found, benches, parts.rest_name, tick), program
+    choice = choose(args.goal, everything, found, benches, parts.rest_name, tick)
+    choice.doubt = _doubt(choice, program, args.duration)
+    return choice, program
+
+
+def _doubt(choice: Choice, program: Program, duration: float | None) -> str:
+    """Why the program may need less memory on the reference than the replay does; "" if nothing says so."""
+    reference = choice.reference.allocator
+    if reference.name == program.allocator and program.returning:
+        return f"the program may return memory by {program.returning}, which no replay does"
+    if duration is None and reference.returns_later and is_too_short(program.seconds, _replay_seconds(choice)):
+        return f"{reference.name} may return memory while the program runs, which a short replay does not see"
+    return ""
 
 
 def _draw(args: argparse.Namespace, choice: Choice) -> list[str]:
@@ -430,13 +442,18 @@ def _advice(choice: Choice, program: Program) -> list[str]:
         return [
             "no verdict: the budget was too small to replay anything often enough to compare it with "
             f"{reference.name}; the numbers above are of too few replays",
-            f"  the defaults alone take about {_budget(choice.least_budget, choice.whole.budget)}",
+            f"  the defaults alone take about {_budget(choice.least_budget, choice.whole.budget)}, what else is tried some more",
         ]
     if one == reference:
         lines = [f"keep the defaults of {reference.name}: no option set is certainly better for {choice.goal}"]
         best = choice.contender
         if best != reference:
             lines.append(f"  the best of the others, {best.name}: {choice.verdict(best)}")
+        if any(map(choice.is_doubtful, choice.rows)):
+            way = "--verify runs the program" + ("" if program.returning else "; --duration replays it in its time")
+            lines.append(
+                f"  whether another allocator needs less than {reference.name} is not known: {choice.doubt}; {way}"
+            )
         return lines
     from steve.tune.measure import MEMORY
 
@@ -553,6 +570,7 @@ def _text(result: Result) -> str:
         _meaning(choice),
         "",
         *_advice(choice, result.program),
+        *_verdicts(result.verification, choice.reference),
         result.program.described(choice.reference.name),
         *filter(None, [result.program.remark_on_left_out(), result.program.remark_on_asked()]),
     ]
@@ -561,7 +579,6 @@ def _text(result: Result) -> str:
     for allocator, options in choice.found.without_effect().items():
         lines.append(f"no effect on this trace: {allocator} {', '.join(options)}")
     lines += _left_out(choice)
-    lines += _verdicts(result.verification, choice.reference)
     lines += [f"figure: {path}" for path in result.figure]
     return "\n".join(lines)
 

@@ -18,11 +18,12 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from steve.allocstats.medians import Median
-from steve.tune.measure import Bench
+from steve.tune.measure import MEMORY, Bench
 from steve.tune.options import OptionSet
 from steve.tune.search import CLOSE, Found, ranked
 
 ROUNDS, LEAST_ROUNDS = 11, 5
+UNKNOWN = "not known, see below"  # a verdict
 DEFAULTS_SHARE = 0.6  # of a budget that is too small to compare all defaults
 
 
@@ -30,7 +31,8 @@ DEFAULTS_SHARE = 0.6  # of a budget that is too small to compare all defaults
 class Choice:
     """The candidates of the search, with their replays of three parts: the searched one, the whole file, and the
     held-out one, which is called `held_out_name`; without one, `held_out` is `whole`. candidates: the best of the search
-    and all defaults."""
+    and all defaults. doubt: why the program may need less memory on the allocator of the reference than its replay does, so
+    that no other allocator is known to need less; "" if nothing says so."""
 
     goal: str
     reference: OptionSet
@@ -40,6 +42,7 @@ class Choice:
     held_out: Bench
     held_out_name: str
     candidates: list[OptionSet]
+    doubt: str = ""
 
     @cached_property
     def rows(self) -> list[OptionSet]:
@@ -109,7 +112,11 @@ class Choice:
             for bench, part in zip(_checked(self.whole, self.held_out), parts):
                 if base != one and (reason := self._shortfall(bench, one, base, part)):
                     return reason
-        return ""
+        return UNKNOWN if self.is_doubtful(one) else ""
+
+    def is_doubtful(self, one: OptionSet) -> bool:
+        """Is it not known whether an option set needs less memory than the reference, and is that the goal?"""
+        return bool(self.doubt) and one.allocator != self.reference.allocator and self.goal in (*MEMORY, "balance")
 
     def _shortfall(self, bench: Bench, one: OptionSet, base: OptionSet, part: str) -> str:
         """Why an option set is not certainly better than another one on a part; "" if it is."""

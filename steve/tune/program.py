@@ -25,6 +25,8 @@ LIBC = "libc.so.6"
 OTHER_HEAPS = {"lua": "Lua states", "custom": "pools of the program", "mmap": "mappings of the program"}  # by kind
 # functions of allocators after which a program allocates or frees other blocks, or that return memory
 ASKED = ("malloc_usable_size", "malloc_trim", "mallctl", "mi_collect", "MallocExtension_ReleaseFreeMemory")
+# of which allocator those that return memory are
+RETURNING = dict(zip(ASKED[1:], ("glibc", "jemalloc", "mimalloc", "tcmalloc")))
 LONG_ENOUGH = 0.5  # part of the program's time that a replay takes at least, to see what is returned after some time
 
 
@@ -96,6 +98,11 @@ class Program:
             f"blocks of {' and '.join(self.others)} are left out; a block of malloc that their allocators divide, or give to Lua "
             "as it is, is freed in the replay when they do"
         )
+
+    @property
+    def returning(self) -> str:
+        """The function by which it may return memory of its allocator, as no replay does; "" if none is known."""
+        return next((name for name in self.asks if RETURNING.get(name) == self.allocator), "")
 
     def remark_on_asked(self) -> str:
         """A sentence if what the program allocates or returns may depend on its allocator, without a full stop; "" if not."""

@@ -149,6 +149,14 @@ def ranked(bench: Bench, candidates: list[OptionSet], reference: OptionSet, goal
     return sorted(candidates, key=lambda one: (round(scores[one] / CLOSE), len(one.settings), scores[one]))
 
 
+def in_turn(alone: list[OptionSet]) -> list[OptionSet]:
+    """Option sets of one setting each: one value of each option, then the next one of each."""
+    of_options: dict[tuple[str, str], list[OptionSet]] = {}
+    for one in alone:
+        of_options.setdefault((one.allocator.name, one.settings[0][0]), []).append(one)
+    return [one for some in itertools.zip_longest(*of_options.values()) for one in some if one is not None]
+
+
 class Search:
     """One search on one bench. tick is called after each replay."""
 
@@ -182,7 +190,7 @@ class Search:
         room = self.room(amount, 2)
         if room >= len(alone):
             return alone
-        first = [one for one in alone if self.hints.suggests(one)]
+        first = in_turn([one for one in alone if self.hints.suggests(one)])
         others = [one for one in alone if not self.hints.suggests(one)]
         drawn_first = first[:room]
         return drawn_first + self.source.sample(others, min(room - len(drawn_first), len(others)))

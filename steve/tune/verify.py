@@ -52,12 +52,30 @@ class Check:
 
     @property
     def outcome(self) -> str:
-        """Confirmed: the change that was measured is certain, and near the predicted one."""
-        if self.measured.low <= self.reference.high and self.reference.low <= self.measured.high:
-            return UNCERTAIN
+        """Confirmed: the change that was measured is certain, and near the predicted one. What decides is not confirmed, too, if
+        a certain change is predicted and what was measured, though no certain change, is certainly not near it."""
+        if self.is_uncertain:
+            return NOT_CONFIRMED if self.is_expected and not self._is_near_possible else UNCERTAIN
         predicted, measured = self.predicted_change.value, self.measured_change.value
         near = self.agrees or abs(measured - predicted) <= NEAR * abs(predicted)
         return CONFIRMED if near and predicted * measured > 0 else NOT_CONFIRMED
+
+    @property
+    def _is_near_possible(self) -> bool:
+        """Do the intervals of both changes overlap, that of the prediction with what counts as near it?"""
+        room = NEAR * abs(self.predicted_change.value)
+        predicted, measured = self.predicted_change, self.measured_change
+        return predicted.low - room <= measured.high and measured.low <= predicted.high + room
+
+    @property
+    def is_uncertain(self) -> bool:
+        """Do the intervals of what was measured overlap?"""
+        return self.measured.low <= self.reference.high and self.reference.low <= self.measured.high
+
+    @property
+    def is_expected(self) -> bool:
+        """Does the quantity decide, and is a certain change of it predicted?"""
+        return self.decides and not self.predicted_change.low <= 0 <= self.predicted_change.high
 
     @property
     def agrees(self) -> bool:
@@ -69,8 +87,7 @@ class Check:
     def is_good(self) -> bool:
         """Is the prediction confirmed? If the goal is another quantity, or if no certain change is predicted: is it not
         contradicted?"""
-        expected = self.decides and not self.predicted_change.low <= 0 <= self.predicted_change.high
-        return self.outcome == CONFIRMED or not expected and (self.agrees or self.outcome == UNCERTAIN)
+        return self.outcome == CONFIRMED or not self.is_expected and (self.agrees or self.is_uncertain)
 
     def as_dict(self) -> dict[str, Any]:
         """For JSON."""
