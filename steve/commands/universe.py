@@ -267,7 +267,7 @@ def text(result: dict, name: str, most: int, plain: bool, taken: str = "") -> st
     if result["garbage_bytes"]:
         head += f"\nof the objects, {number(result['garbage_bytes'])} bytes are garbage: no root leads to them"
     if "longest_stop_ns" in result:
-        head += f"\nthe program waited {human_ns(result['longest_stop_ns'])} at most for a snapshot"
+        head += f"\nthe program waited {human_ns(result['longest_stop_ns'])} at most for the copy that takes a snapshot"
     parts: list[Any] = [f"{head}\n{taken}" if taken else head]
     if "growth" in result:
         since = result["since"]["snapshot"]

@@ -286,14 +286,13 @@ def _of_nothing(data: TraceData) -> Iterator[Sentence]:
     if data.info.get("attached") != "yes":
         yield Sentence("", f"{text}: the recording has no block.", "", "")
         return
-    before = (
-        ""
-        if "existing_blocks" in data.info
-        else (
-            " What it had before the attach is not recorded: ljtrace attach --existing-blocks does that for C, "
-            "--universe for Lua."
-        )
-    )
+    before = ""
+    if "existing_blocks" not in data.info:
+        before = " What it had before the attach is not recorded: ljtrace attach --existing-blocks does that for C, "
+        before += "--universe for Lua."
+        if "universe" in data.info:
+            before = " What Lua had before the attach is in the snapshot, which steve universe shows; ljtrace attach "
+            before += "--existing-blocks records that of C."
     yield Sentence(
         "", f"{text}: while it was recorded, the process was idle or used memory that it had.{before}", "", ""
     )

@@ -669,7 +669,7 @@ def test_leaks_keeps_little_of_a_survivor() -> None:
     lives["freed"][::2] = 1
     survivors = Survivors()
     survivors.add(lives, None)
-    assert sum(kept.nbytes for kept in survivors.partial(0)) == 500 * (8 + 4 + 4 + 8 + 8 + 1)
+    assert sum(kept.nbytes for kept in survivors.partial(0)) == 500 * (8 + 4 + 4 + 8 + 8 + 1 + 8)
 
 
 def test_survivors_are_those_of_the_rule() -> None:

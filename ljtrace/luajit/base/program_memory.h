@@ -27,6 +27,9 @@ static inline uint64_t program_page_entry(uint64_t page)
 {
     return page << PROGRAM_TURN_BITS | (program_turn & ((1 << PROGRAM_TURN_BITS) - 1));
 }
+/* In a copy of the process, which maps nothing any more: what is readable remains so, and a walk over a heap asks the
+ * system once for each page. */
+void program_freeze(void);
 /* A pointer is only a guess: do not rely on what was found earlier about its page, if that may have changed. */
 void program_doubt(uint64_t a);
 /* Is this range readable? */

@@ -14,6 +14,7 @@
  */
 #define _GNU_SOURCE
 #include "ljtrace/native/inside/copy.h"
+#include "ljtrace/luajit/base/program_memory.h"
 #include "ljtrace/luajit/host.h"
 #include "ljtrace/native/inside/events.h"
 #include "ljtrace/native/inside/session.h"
@@ -99,6 +100,7 @@ static void become_copy(const char *name, uint32_t number)
     const int socket = native_ring_wait_for_listener(number) ? local_connect(name, strlen(name)) : -1;
     if (socket < 0 || !native_ring_send_to(socket))
         end(1);
+    program_freeze();
 }
 
 void host_copy_leave(uint64_t key, uint64_t number)

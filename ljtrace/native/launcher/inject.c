@@ -361,8 +361,8 @@ static const char *follow(pid_t thread, uint64_t at)
     for (;;) {
         go_on(thread, status, PTRACE_SYSCALL);
         if (waitpid(thread, &status, __WALL) != thread)
-            return "the library is not loaded after 10 seconds: a lock may be held; the process goes on by "
-                   "itself";
+            return "it has not finished after 10 seconds: it may wait for a lock, or until what it "
+                   "records is written; the process goes on by itself, and does it then";
         if (!WIFSTOPPED(status))
             return "the process has ended meanwhile";
         if (WSTOPSIG(status) == (SIGTRAP | 0x80) && ptrace(PTRACE_GETREGS, thread, NULL, &r) == 0 &&
