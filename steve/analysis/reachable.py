@@ -41,7 +41,9 @@ class Survivors(Kept):
     def add(self, batch: "np.ndarray", keep: "np.ndarray | None") -> None:
         live = self.rule(batch)
         kept = batch[live if keep is None else live & keep]
-        self._kept.append(columns(kept, *dict.fromkeys(("handle", "heap", self.key, "born_time", "size", "type", "weight"))))
+        self._kept.append(
+            columns(kept, *dict.fromkeys(("handle", "heap", self.key, "born_time", "size", "type", "weight")))
+        )
 
     def of_lua(self, trace: "Trace") -> "np.ndarray":
         """The lives in Lua heaps, by handle."""

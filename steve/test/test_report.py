@@ -508,7 +508,10 @@ def test_an_attach_without_events_says_what_it_is(steve: Steve, trace: Callable[
     facts = "info recorder native\ninfo attached yes\ninfo time_unit nanoseconds\n"
     for more, words in (
         ("", "ljtrace attach --existing-blocks does that for C"),
-        ("info universe now\n", "What Lua had before the attach is in the snapshot, which steve universe shows; ljtrace attach"),
+        (
+            "info universe now\n",
+            "What Lua had before the attach is in the snapshot, which steve universe shows; ljtrace attach",
+        ),
         ("info existing_blocks 0\ninfo existing_bytes 0\n", ""),
     ):
         trace(f"{facts}{more}thread 1\nend detached\n")

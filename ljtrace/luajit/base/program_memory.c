@@ -6,7 +6,7 @@
 #include "ljtrace/luajit/host.h"
 #include <string.h>
 
-enum { RANGES = 8, FROZEN_PAGES = 1 << 18 };
+enum { RANGES = 8 };
 
 /* Segments that were found readable since the program last ran. */
 static struct {
@@ -14,10 +14,9 @@ static struct {
 } s_range[RANGES];
 static uint32_t s_ranges, s_next;
 
-/* After program_freeze(): the numbers of pages that were found readable, indexed by their low bits; 0 = none. The system
- * gives no memory for it before it is used. */
-static uint64_t s_frozen[FROZEN_PAGES];
-static bool s_is_frozen;
+/* Of program_freeze(): the numbers of pages that were found readable, indexed by their low bits; 0 = none. NULL = the
+ * program goes on. */
+static uint64_t *s_frozen;
 
 uint64_t program_pages[PROGRAM_PAGES];
 uint32_t program_turn = 1; /* an entry is never 0 */
@@ -32,33 +31,33 @@ void program_forget(void)
     program_turn++;
 }
 
-void program_freeze(void)
+void program_freeze(uint64_t *pages)
 {
-    s_is_frozen = true;
+    s_frozen = pages;
 }
 
 /* Were the pages of these bytes, of which there are two at most, found readable after program_freeze()? */
 static bool is_frozen(uint64_t a, size_t n)
 {
     const uint64_t first = a >> PROGRAM_PAGE_BITS, last = (a + n - 1) >> PROGRAM_PAGE_BITS;
-    return last - first <= 1 && s_frozen[first % FROZEN_PAGES] == first &&
-           s_frozen[last % FROZEN_PAGES] == last;
+    return last - first <= 1 && s_frozen[first % PROGRAM_FROZEN_PAGES] == first &&
+           s_frozen[last % PROGRAM_FROZEN_PAGES] == last;
 }
 
 static void keep_frozen(uint64_t from, uint64_t to)
 {
     for (uint64_t page = from >> PROGRAM_PAGE_BITS; page < to >> PROGRAM_PAGE_BITS; page++)
-        s_frozen[page % FROZEN_PAGES] = page;
+        s_frozen[page % PROGRAM_FROZEN_PAGES] = page;
 }
 
 static bool look_up(uint64_t a, size_t n)
 {
     uint64_t from, to;
-    if (s_is_frozen && is_frozen(a, n))
+    if (s_frozen && is_frozen(a, n))
         return true;
     if (!host_readable(a, n, &from, &to))
         return false;
-    if (s_is_frozen)
+    if (s_frozen)
         keep_frozen(from, to);
     if (from == to)
         return true;

@@ -12,7 +12,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { PROGRAM_PAGE_BITS = 12, PROGRAM_PAGES = 512, PROGRAM_TURN_BITS = 12 };
+enum { PROGRAM_PAGE_BITS = 12, PROGRAM_PAGES = 512, PROGRAM_TURN_BITS = 12, PROGRAM_FROZEN_PAGES = 1 << 18 };
 
 /* A cache of readable pages (program_page_entry), indexed by the low bits of their numbers; 0 = none. */
 extern uint64_t program_pages[PROGRAM_PAGES];
@@ -27,9 +27,9 @@ static inline uint64_t program_page_entry(uint64_t page)
 {
     return page << PROGRAM_TURN_BITS | (program_turn & ((1 << PROGRAM_TURN_BITS) - 1));
 }
-/* In a copy of the process, which maps nothing any more: what is readable remains so, and a walk over a heap asks the
- * system once for each page. */
-void program_freeze(void);
+/* In a copy of the process, which unmaps nothing: what is readable remains so, and a walk over a heap asks the system once
+ * for each page. pages: PROGRAM_FROZEN_PAGES zeros, which stay mapped. */
+void program_freeze(uint64_t *pages);
 /* A pointer is only a guess: do not rely on what was found earlier about its page, if that may have changed. */
 void program_doubt(uint64_t a);
 /* Is this range readable? */

@@ -100,7 +100,10 @@ static void become_copy(const char *name, uint32_t number)
     const int socket = native_ring_wait_for_listener(number) ? local_connect(name, strlen(name)) : -1;
     if (socket < 0 || !native_ring_send_to(socket))
         end(1);
-    program_freeze();
+    const long pages = kernel_call(SYS_mmap, 0, PROGRAM_FROZEN_PAGES * (long)sizeof(uint64_t),
+                                   PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (pages > 0)
+        program_freeze((uint64_t *)pages);
 }
 
 void host_copy_leave(uint64_t key, uint64_t number)
