@@ -39,6 +39,8 @@ enum feed_request feed_take_request(struct feed *f);
 const char *feed_fork_socket(const struct feed *f);
 /* Give up the snapshot that is not complete; nothing of it will be read. */
 void feed_drop_snapshot(struct feed *f);
+/* The bytes that Lua states had at the attach, by the snapshots that were taken then; 0 = none were. */
+uint64_t feed_lua_before(const struct feed *f);
 /* Has the program asked to look at its pages, in the records processed? It waits until their slab is released. end: it is
  * about to end; else name is that of a mark. */
 struct feed_pages {

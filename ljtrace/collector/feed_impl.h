@@ -88,6 +88,7 @@ struct feed {
     uint32_t heap_version; /* number of its changes, from 1 */
     struct feed_slot slot[RING_HEAP_SLOTS];
     struct snapshot snapshot;
+    uint64_t lua_before; /* see feed_lua_before */
     struct feed_call call[FEED_CALLS];
     struct debuginfo *debuginfo;
     struct feed_module *modules;

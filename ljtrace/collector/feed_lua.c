@@ -192,9 +192,17 @@ const char *handle_snapshot(struct feed *f, const struct ring_snapshot *r)
                             .heap = feed_heap(f, r->heap),
                             .total = r->total,
                             .internal = r->internal};
+    static const char attached[] = "attached";
+    if (r->name.bytes == sizeof attached - 1 && memcmp(r->name.at, attached, r->name.bytes) == 0)
+        f->lua_before += r->total;
     feed_time(f, r->instructions);
     snapshot_begin(&f->snapshot, f->writer, &s);
     return NULL;
+}
+
+uint64_t feed_lua_before(const struct feed *f)
+{
+    return f->lua_before;
 }
 
 const char *handle_name(struct feed *f, const struct ring_name *r)

@@ -71,8 +71,11 @@ static void say_divided(const struct collector *c)
 static void say_missing_events(const struct collector *c)
 {
     feed_lost(c->feed, c->ring->lost);
-    if (c->recording.attached)
+    if (c->recording.attached) {
         remarks_number(c, "older_frees", mt_writer_older(c->writer));
+        if (feed_lua_before(c->feed))
+            remarks_number(c, "lua_bytes_before", feed_lua_before(c->feed));
+    }
     if (mt_writer_orphans(c->writer))
         remarks_number(c, "orphan_frees", mt_writer_orphans(c->writer));
 }

@@ -168,6 +168,7 @@ def test_states_of_several_threads(tmp_path: Path) -> None:
     reader.skim()
     sizes = sorted(sum(o["type"] == 8 for o in s.objects) // 1000 for s in reader.snapshots())
     assert len(sizes) == 3
+    assert int(reader.info()["lua_bytes_before"]) == sum(s.total for s in reader.snapshots()) > 100_000
 
 
 @pytest.mark.parametrize("way", ["run", "attach", "valgrind"])

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from steve.analysis.rules import PEAKS_HELD, PEAKS_REQUESTED, UNIVERSE_SHOWS
+from steve.analysis.rules import PEAKS_HELD, PEAKS_REQUESTED, UNIVERSE_SHOWS, has_snapshots
 from steve.trace.rollups import Rollup, Sums
 from steve.terminal.units import counted, human_bytes
 
@@ -42,7 +42,8 @@ NONE = Sums(np.zeros(0, "u4"), np.zeros(0, FOUND))
 
 class Run(NamedTuple):
     """What the rules need to know of the whole run. collected: by part, the objects that a garbage collector freed; news: by
-    part, the News; requested, kept: by part, as in steve/kernels/lives/site_rules.h."""
+    part, the News; requested, kept: by part, as in steve/kernels/lives/site_rules.h; before: bytes that Lua states had
+    when the recorder was attached, as far as snapshots tell."""
 
     before_frees: int  # operations up to the last New
     allocated: int  # bytes requested
@@ -55,6 +56,7 @@ class Run(NamedTuple):
     snapshots: bool = False  # has the trace some of Lua states that grew?
     requested: np.ndarray = np.zeros(1, "u8")
     kept: np.ndarray = np.zeros(1, "i8")
+    before: int = 0
 
 
 class Judgement(NamedTuple):
@@ -66,14 +68,16 @@ class Judgement(NamedTuple):
     unsure: dict[str, np.ndarray] = {}
 
 
-def run_of(sums: SiteSums, totals: Mapping[str, int], snapshots: bool) -> Run:
-    """totals: of steve.kernels._lives.Lives; snapshots: has the trace some of Lua states that grew?"""
+def run_of(sums: SiteSums, totals: Mapping[str, int], info: Mapping[str, str]) -> Run:
+    """totals: of steve.kernels._lives.Lives; info: of the trace."""
     made = sums.made()["made"].sum(axis=0, dtype="u8")
     known = (totals[name] for name in ("allocated", "peak_bytes"))
     parts = sums.parts()
     of_parts = sums.width(), parts["collected"], parts["news"]
     of_heap = parts["requested"], parts["kept"]
-    return Run(sums.last_new() + 1, *known, *of_parts, int(made[BLOCKS]), int(made[BYTES]), snapshots, *of_heap)
+    before = int(info.get("lua_bytes_before", 0))
+    numbers = int(made[BLOCKS]), int(made[BYTES])
+    return Run(sums.last_new() + 1, *known, *of_parts, *numbers, has_snapshots(info), *of_heap, before)
 
 
 def _garbage(run: Run, until: int) -> float:
@@ -81,7 +85,7 @@ def _garbage(run: Run, until: int) -> float:
     there. LuaJIT's collector frees all garbage in the time in which the program requests about as much as the heap has at
     most; and when it has run, what was made before is no garbage, but for what was dropped since then."""
     requested = run.requested[:until].astype("i8")
-    total, most = int(requested.sum()), int(np.cumsum(run.kept[:until]).max(initial=0))
+    total, most = int(requested.sum()), run.before + int(np.cumsum(run.kept[:until]).max(initial=0))
     runs = run.collected[:until] > 0
     ends = np.flatnonzero(runs[:-1] & ~runs[1:])
     if len(ends):
@@ -91,11 +95,11 @@ def _garbage(run: Run, until: int) -> float:
 
 
 def judged(
-    sums: SiteSums, rollup: Rollup, totals: Mapping[str, int], thresholds: Mapping[str, float], snapshots: bool
+    sums: SiteSums, rollup: Rollup, totals: Mapping[str, int], thresholds: Mapping[str, float], info: Mapping[str, str]
 ) -> dict[str, tuple[Sums, str]]:
     """What each rule of JUDGES finds, by its key: by row of a list, and what it could not judge. All rows together would take
-    much memory. totals, snapshots: of run_of()."""
-    keys, run = sums.keys(totals["operations"]), run_of(sums, totals, snapshots)
+    much memory. totals, info: of run_of()."""
+    keys, run = sums.keys(totals["operations"]), run_of(sums, totals, info)
     parts: dict[str, list[Sums]] = {key: [NONE] for key in JUDGES}
     not_judged = dict.fromkeys(JUDGES, "")
     unsure: dict[str, dict[str, dict[int, int]]] = {key: {} for key in JUDGES}

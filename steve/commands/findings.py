@@ -283,8 +283,8 @@ class Found:
             made = site_rules.made(self._sums[0], rollup)
             return rollup, site_rules.pinned_pages(rollup.merged(self._pins), made, self._thresholds), ""
         if self._judged is None:
-            snapshots = has_snapshots(self._chosen.trace.info())
-            found = site_rules.judged(self._sums[0], rollup, self._totals, self._thresholds, snapshots)
+            info = self._chosen.trace.info()
+            found = site_rules.judged(self._sums[0], rollup, self._totals, self._thresholds, info)
             self._judged = rollup, found
         rows, found = self._judged
         return rows, *found[rule.key]

@@ -31,7 +31,7 @@ from steve.system.samples import VARIANCE, Sample, variance
 from steve.system.errors import TraceError
 from steve.terminal.tables import StackText, times, told_apart
 from steve.analysis.offsets import Accessed
-from steve.analysis.rules import ALL, CHURN, DEFAULTS, LEAKED, PINNED_PAGES, RULES, has_snapshots, limits, site_limits
+from steve.analysis.rules import ALL, CHURN, DEFAULTS, LEAKED, PINNED_PAGES, RULES, limits, site_limits
 from steve.report.lua_growth import LuaGrowth, lua_growth
 from steve.report import line_work, offsets, resident
 from steve.report.addresses import addresses
@@ -314,7 +314,7 @@ def _found_by_rule(
         found[PINNED_PAGES.key] = site_rules.pinned_pages(rollup.merged(pins), of_sites, DEFAULTS)
     not_judged = {LEAKED.key: not_searched} if not_searched else {}
     for key, (sums, unjudged) in site_rules.judged(
-        analysis.site_sums, rollup, analysis.life_totals(), DEFAULTS, has_snapshots(rollup.places.trace.info())
+        analysis.site_sums, rollup, analysis.life_totals(), DEFAULTS, rollup.places.trace.info()
     ).items():
         found[key] = sums
         not_judged.update({key: unjudged} if unjudged else {})

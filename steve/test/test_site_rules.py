@@ -176,6 +176,8 @@ def test_the_part_that_may_be_garbage() -> None:
     assert garbage(0, 0, 9, 0, 0) == 150 / 450 and garbage(0, 9, 9, 0, 0) == 250 / 450
     assert garbage(9, 9, 9, 0, 0) == 250 / 450 and garbage(9, 0, 9, 0, 9) == 150 / 450
     assert site_rules._garbage(run_of(collected=np.zeros(PARTS, "u8")), 0) == 0
+    larger = run_of(requested=numbers[0], kept=numbers[1], collected=np.zeros(5, "u8"), before=150)
+    assert site_rules._garbage(larger, 4) == 400 / 450, "what was there at an attach takes its time, too"
 
 
 def test_sites_that_are_not_judged_are_named() -> None:
