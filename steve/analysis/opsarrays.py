@@ -43,16 +43,21 @@ def rows(*columns: np.ndarray) -> Iterator[tuple[int, ...]]:
 
 def read(path: str) -> Ops:
     """Read the N, F and R of an ops or lockops file. TraceError if it cannot be read."""
-    return read_all(path)[0]
+    return _read(path, accesses=False)[0]
 
 
 def read_all(path: str) -> tuple[Ops, bool]:
     """The same, and whether the file has no other operations."""
+    return _read(path, accesses=True)
+
+
+def _read(path: str, accesses: bool) -> tuple[Ops, bool]:
+    """accesses: read these, too, so that it is known whether there are any."""
     import numpy as np
 
     from steve.trace._memtrace import OpsFile
 
-    file = OpsFile(path, accesses=False)
+    file = OpsFile(path, accesses=accesses)
     columns: dict[str, list[np.ndarray]] = {name: [] for name in Ops._fields}
     is_all = True
     for batch in file.batches():

@@ -77,20 +77,23 @@ after which memory is returned with --goal=end. What was not replayed often enou
 the defaults.
 
 Some allocators and options return memory after some time: the result names them if the replay took less than half of
-the program's time. Give that with --duration; the replay then takes as long.
+the program's time. Give that with --duration; the replay then takes as long. A program may also return memory by a
+function of its allocator, as redis does by mallctl of jemalloc. If the reference may return memory in one of these
+ways, the program needs less on it than the replay, and whether another allocator needs less memory is not known.
 
 No replay begins after --budget, and what was not tried for that reason is printed. The time before the first replay, in
 which the file is read, and that of --verify are not part of it. --replays=N is a budget of N replays instead, with
 which the search does as much on a busy machine as on an idle one.
 
---verify runs the command with and without the options, and compares the change of its resident memory, as of the goal,
-and of its CPU time with the predicted change. `confirmed` means that the change is certain, as the 95% intervals of
-both do not overlap, and near: it differs from the prediction by a third of that at most, or the intervals of the two
-changes overlap. `no certain difference measured` means that the intervals of both overlap: run a command that does
-more, or on an idle machine. Exit status 1: a certain change is predicted for the goal and not confirmed, or another
-prediction is contradicted. If the defaults are to be kept, the options are those of the best other row. Before that,
-the command is run once with each to see in the output of the dynamic linker (LD_DEBUG) whether the program has the
-malloc of that allocator; if not, there is no verdict.
+--verify runs the command with and without the options, and compares the change of its resident memory, as of the
+goal, and of its CPU time with the predicted change. `confirmed` means that the change is certain, as the 95%
+intervals of both do not overlap, and near: it differs from the prediction by a third of that at most, or the
+intervals of the two changes overlap. `no certain difference measured` means that the intervals of both overlap, and
+that the change may be near: run a command that does more, or on an idle machine. If a certain change is predicted for
+the goal, and what was measured is certainly not near it, that is `not confirmed`, too. Exit status 1: a certain
+change is predicted for the goal and not confirmed, or another prediction is contradicted. If the defaults are to be
+kept, the options are those of the best other row. Before that, the command is run once with each to see in the output
+of the dynamic linker (LD_DEBUG) whether the program has the malloc of that allocator; if not, there is no verdict.
 
 examples:
   steve tune app.ljt

@@ -291,9 +291,8 @@ def test_nothing_is_said_of_what_was_not_compared(monkeypatch: pytest.MonkeyPatc
     assert not choice.judged and choice.verdict(choice.reference) == "not compared"
     assert "no verdict: the budget was too small" in text
     assert "keep the defaults" not in text and "recommended" not in text
-    assert (
-        "\n  the defaults alone take about --replays=10, what else is tried some more\n" in text
-    )  # five times on two parts
+    least = "the defaults alone take about --replays=10, what else is tried some more"  # five times on two parts
+    assert f"\n  {least}\n" in text
     choice, _ = chosen(monkeypatch, misleading, 2000)
     assert choice.judged
 
@@ -530,6 +529,14 @@ def test_the_second_half_begins_with_the_blocks_that_live_then(tmp_path: Path) -
         write(str(tmp_path / "second"), second)
         again = opsarrays.read(str(tmp_path / "second"))
         assert all((a == b).all() for a, b in zip(again, second))
+
+
+def test_whether_an_ops_file_has_other_operations(tmp_path: Path) -> None:
+    """A file with accesses is not replayed as it is."""
+    for name, access in (("plain", ""), ("accesses", "0 L 0 4\n")):
+        (tmp_path / name).write_text(f"0 N 4096 10\n{access}0 F 4096 10\n")
+        operations, is_all = opsarrays.read_all(str(tmp_path / name))
+        assert operations.code.tolist() == [opsarrays.NEW, opsarrays.FREE] and is_all == (name == "plain")
 
 
 def test_the_replay_on_the_system_shows_what_options_do(program: Path) -> None:
