@@ -183,6 +183,9 @@ def test_blocks_from_before(tmp_path: Path) -> None:
     shown = re.search(r"frees of older blocks +([\d,]+)", steve("summary", trace.path).text)
     assert shown and 100 < int(shown[1].replace(",", "")) < 10000
     assert re.search("program ended +detached", steve("summary", trace.path).text)
+    reader = Reader(str(trace.path))
+    reader.skim()
+    assert 10_000 < int(reader.info()["anonymous_before"]) < 100_000_000
 
 
 def test_sample_of_the_blocks(tmp_path: Path) -> None:

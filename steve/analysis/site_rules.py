@@ -30,6 +30,8 @@ NAMED = 3  # sites that are not judged
 UNEVEN = "of {}, what is kept rises in each part of the run, but unevenly: a longer recording tells whether it grows"
 # of those that rise and of which most may be garbage
 GARBAGE = "of {}, what is alive rises, but may be garbage that was not yet collected: a longer recording tells whether it grows"
+# what is alive is never this many times what was requested
+ALL_MAY_BE = 2.0
 # where no site grows, of lines that do
 LINES_GROW = (
     "no site grows, but the sites of {} together do, as of callers that take turns; steve findings --by line shows them"
@@ -43,7 +45,7 @@ NONE = Sums(np.zeros(0, "u4"), np.zeros(0, FOUND))
 class Run(NamedTuple):
     """What the rules need to know of the whole run. collected: by part, the objects that a garbage collector freed; news: by
     part, the News; requested, kept: by part, as in steve/kernels/lives/site_rules.h; before: bytes that Lua states had
-    when the recorder was attached, as far as snapshots tell."""
+    when the recorder was attached, or more; inf = not known."""
 
     before_frees: int  # operations up to the last New
     allocated: int  # bytes requested
@@ -56,7 +58,7 @@ class Run(NamedTuple):
     snapshots: bool = False  # has the trace some of Lua states that grew?
     requested: np.ndarray = np.zeros(1, "u8")
     kept: np.ndarray = np.zeros(1, "i8")
-    before: int = 0
+    before: float = 0
 
 
 class Judgement(NamedTuple):
@@ -75,9 +77,17 @@ def run_of(sums: SiteSums, totals: Mapping[str, int], info: Mapping[str, str]) -
     parts = sums.parts()
     of_parts = sums.width(), parts["collected"], parts["news"]
     of_heap = parts["requested"], parts["kept"]
-    before = int(info.get("lua_bytes_before", 0))
+    before = _lua_bytes_before(info)
     numbers = int(made[BLOCKS]), int(made[BYTES])
     return Run(sums.last_new() + 1, *known, *of_parts, *numbers, has_snapshots(info), *of_heap, before)
+
+
+def _lua_bytes_before(info: Mapping[str, str]) -> float:
+    """The most that Lua states had when the recorder was attached, in bytes: snapshots say it. Without them it is not more than
+    all that the process had, which files of earlier versions do not have."""
+    if "lua_bytes_before" in info:
+        return float(info["lua_bytes_before"])
+    return float(info.get("anonymous_before", "inf")) if info.get("attached") == "yes" else 0.0
 
 
 def _garbage(run: Run, until: int) -> float:
@@ -85,13 +95,13 @@ def _garbage(run: Run, until: int) -> float:
     there. LuaJIT's collector frees all garbage in the time in which the program requests about as much as the heap has at
     most; and when it has run, what was made before is no garbage, but for what was dropped since then."""
     requested = run.requested[:until].astype("i8")
-    total, most = int(requested.sum()), run.before + int(np.cumsum(run.kept[:until]).max(initial=0))
+    total, most = int(requested.sum()), run.before + float(np.cumsum(run.kept[:until]).max(initial=0))
     runs = run.collected[:until] > 0
     ends = np.flatnonzero(runs[:-1] & ~runs[1:])
     if len(ends):
         others = np.flatnonzero(~runs[: ends[-1] + 1])
-        most = min(most, int(requested[others[-1] + 1 if len(others) else 0 :].sum()))
-    return most / total if total else 0.0
+        most = min(most, float(requested[others[-1] + 1 if len(others) else 0 :].sum()))
+    return min(most / total, ALL_MAY_BE) if total else 0.0
 
 
 def judged(

@@ -178,6 +178,28 @@ def test_the_part_that_may_be_garbage() -> None:
     assert site_rules._garbage(run_of(collected=np.zeros(PARTS, "u8")), 0) == 0
     larger = run_of(requested=numbers[0], kept=numbers[1], collected=np.zeros(5, "u8"), before=150)
     assert site_rules._garbage(larger, 4) == 400 / 450, "what was there at an attach takes its time, too"
+    unknown = larger._replace(before=float("inf"))
+    assert site_rules._garbage(unknown, 4) > 1, "nothing is known until a collection has ended"
+    ended = unknown._replace(collected=np.array([0, 0, 9, 0, 0]))
+    assert site_rules._garbage(ended, 4) == 150 / 450
+
+
+def test_after_an_attach_growth_is_judged_when_a_collection_has_ended() -> None:
+    """How much of what is new may be garbage depends on the size of the heap, which only a snapshot tells."""
+    numbers = {"attached": "yes", "anonymous_before": "600"}
+    assert site_rules._lua_bytes_before(numbers) == 600
+    assert site_rules._lua_bytes_before({**numbers, "lua_bytes_before": "500"}) == 500
+    assert site_rules._lua_bytes_before({"attached": "yes"}) == float("inf"), "a file of an earlier version"
+    assert site_rules._lua_bytes_before({}) == 0
+    run = run_of(before=float("inf"), requested=np.full(PARTS, 10_000, "u8"), kept=np.full(PARTS, 10, "i8"))
+    still = np.zeros(PARTS, "u8")
+    still[1:] = 1000
+    rising = rows_of(STEADY, managed=1, requested=140_000)
+    assert site_rules.growth(rising, run._replace(collected=still), DEFAULTS).found["size"] == 0
+    assert unsure_of(rising, run._replace(collected=still)) == {GARBAGE: [140_000]}
+    paused = still.copy()
+    paused[2::2] = 0
+    assert site_rules.growth(rising, run._replace(collected=paused), DEFAULTS).found["size"] > 0
 
 
 def test_sites_that_are_not_judged_are_named() -> None:

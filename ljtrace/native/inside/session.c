@@ -299,6 +299,7 @@ static void put_facts(void)
     native_put_fact("time_unit", "nanoseconds");
     if (native_options.attached)
         native_put_fact("attached", "yes");
+    unseen_put_facts();
     native_put_number("pid", native_process.id);
     native_put_fact("command", read_command(text));
     native_put_fact("executable", read_executable(text));

@@ -6,6 +6,7 @@
  * was at the beginning: its heaps, but also its stacks and its data. So a few MiB say nothing.
  *
  * The most that it has used is a fact, for programs whose runtime has pools of its own: a reader compares it with the blocks.
+ * After an attach, what it had before is one: no heap can have been larger.
  */
 #include "ljtrace/native/inside/unseen.h"
 #include "ljtrace/native/inside/calls.h"
@@ -87,6 +88,12 @@ void unseen_begin(void)
 {
     s_at_begin = anonymous_bytes();
     unseen_counted = 0;
+}
+
+void unseen_put_facts(void)
+{
+    if (native_options.attached && s_at_begin)
+        native_put_number("anonymous_before", s_at_begin);
 }
 
 void unseen_end(void)

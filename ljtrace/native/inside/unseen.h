@@ -11,6 +11,8 @@
 
 /* A recording begins. */
 void unseen_begin(void);
+/* Put what the process had before into the trace. Only while the ring is locked. */
+void unseen_put_facts(void);
 /* A block was recorded. size: its bytes, or in a sample an estimate of those that it represents. Only while the ring is
  * locked. */
 extern __attribute__((visibility("hidden"))) uint64_t unseen_counted;
