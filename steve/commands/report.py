@@ -18,11 +18,12 @@ from steve.analysis.totals import cut_short, not_freed
 from steve.analysis.blocks import WHERE_HELP, Blocks, add_choice, is_whole
 from steve.commands import pins
 from steve.parallel import processes
-from steve.system.errors import SteveError, UsageError
+from steve.system.errors import UsageError
 from steve.system.output import Output, check_ending, wrote
 from steve.system.messages import note
 from steve.terminal import arguments
 from steve.trace import policy, rollups, source
+from steve.trace.relatives import are_of_one_program
 
 NAME = "report"
 MOST_NAMED = 5  # files without their text
@@ -39,8 +40,8 @@ With a second trace, the page shows what changed from the first to it: totals, b
 aligned at the marks that both have, a flame graph with what grew in red and what shrank in blue, and tables by stack,
 function, line, file, object, type and thread. The numbers are those of `steve diff`.
 
-With a folder or more than two traces, or with two of which one is the other's forked child, the page is about all of
-them, as processes of one program: their totals, a table of the processes, what `steve findings --by line,process`
+With a folder or more than two traces, or with two of which one is the other's forked child, or that were attached to
+processes with the same command at the same time, the page is about all of them, as processes of one program: their totals, a table of the processes, what `steve findings --by line,process`
 finds, the lines that allocate and in how many processes, and flame graphs. It has no timeline, since the clocks of
 processes are not known well enough.
 
@@ -74,7 +75,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         parser.add_argument("more", metavar="C", nargs="*", help="more memtraces: all are processes of one program"),
         arguments.TRACE,
     )
-    parser.add_argument("--processes", action="store_true", help="two memtraces are of processes of one program, too")
+    two = parser.add_mutually_exclusive_group()
+    two.add_argument("--processes", action="store_true", help="two memtraces are of processes of one program, too")
+    two.add_argument(
+        "--changes", action="store_true", help="show what changed between two memtraces of one program's processes, too"
+    )
     parser.add_argument(
         "-o",
         "--output",
@@ -170,29 +175,13 @@ def _by_offset(data: Any) -> dict[str, Any]:
     return {"sites": sites, "other_sites": data.by_offset.others, "why_not": data.by_offset.why_not}
 
 
-def _are_of_one_program(one: str, other: str) -> bool:
-    """Are two traces of a process and its forked child, or of two children of one process? False if a file is no trace. The
-    trace of a child begins with the facts of its parent, so the traces are only read to their ends if these are the same.
-    """
-    from steve.trace._memtrace import Trace
-
-    if any(path == "-" or source.is_pipe(path) for path in (one, other)):
-        return False
-    try:
-        traces = [Trace(path) for path in (one, other)]
-        for trace in traces:
-            trace.probe()
-        begun = [[trace.info().get(name) for name in ("pid", "start_unix_seconds")] for trace in traces]
-        if begun[0] != begun[1] or None in begun[0]:
-            return False
-        for trace in traces:
-            trace.skim()
-    except SteveError:
-        return False
-    (first, parent), (second, others) = (
-        (trace.info().get("pid", ""), trace.info().get("forked_from_pid", "")) for trace in traces
-    )
-    return first != second and (others == first or parent == second or parent == others != "")
+def _decide(args: argparse.Namespace) -> None:
+    """Set the option --processes of two traces, if they say themselves that they are of one program."""
+    if args.more or args.processes or args.changes or not args.second:
+        return
+    if are_of_one_program(args.file, args.second):
+        args.processes = True
+        note(NAME, "both traces are of one program's processes; --changes shows how the second differs", args.quiet)
 
 
 def _processes(args: argparse.Namespace) -> list[str]:
@@ -350,9 +339,7 @@ def run(args: argparse.Namespace) -> int:
     case."""
     from steve.report.collect import collect
 
-    if args.second and not args.more and not args.processes and _are_of_one_program(args.file, args.second):
-        args.processes = True
-        note(NAME, "both traces are of one program's processes; `steve diff` shows how they differ", args.quiet)
+    _decide(args)
     if paths := _processes(args):
         return _write_processes(args, paths)
     if args.second:

@@ -510,6 +510,29 @@ def test_page_of_a_process_and_its_child(steve: Steve, trace: Maker) -> None:
         assert ("<h1>What changed" in (steve.folder / "page.html").read_text()) != is_one, second
 
 
+def test_page_of_workers_that_were_attached_to_at_the_same_time(steve: Steve, trace: Maker) -> None:
+    """They are one program. What was recorded later, or of another command, is compared, and so are all with --changes."""
+
+    def worker(name: str, pid: int, start: int, more: str = "command serve\ninfo attached yes") -> None:
+        facts = f"info pid {pid}\ninfo start_unix_seconds {start}\ninfo executable /bin/serve\ninfo {more}\n"
+        trace(f"{facts}N 4096 64\nend detached\n", name)
+
+    worker("a.ljt", 1, 100)
+    worker("beside.ljt", 2, 101)
+    worker("later.ljt", 3, 200)
+    worker("other.ljt", 4, 100, "command serve --fast\ninfo attached yes")
+    worker("run.ljt", 5, 100, "command serve")
+    worker("again.ljt", 1, 100)
+    for second, is_one in (("beside", True), ("later", False), ("other", False), ("run", False), ("again", False)):
+        done = steve("report", "a.ljt", f"{second}.ljt", "-o", "page.html", "-f")
+        assert done.returncode == 0, done.err
+        assert ("both traces are of one program's processes; --changes" in done.err) == is_one, second
+        assert ("<h1>What changed" in (steve.folder / "page.html").read_text()) != is_one, second
+    done = steve("report", "--changes", "a.ljt", "beside.ljt", "-o", "page.html", "-f")
+    assert "one program" not in done.err and "<h1>What changed" in (steve.folder / "page.html").read_text()
+    assert steve("report", "--changes", "--processes", "a.ljt", "beside.ljt").returncode == 2
+
+
 def test_page_says_whose_end_is_missing(steve: Steve, trace: Maker) -> None:
     """A page is sent alone: it says which process is not complete, and why."""
     for name in "ab":
