@@ -41,9 +41,10 @@ aligned at the marks that both have, a flame graph with what grew in red and wha
 function, line, file, object, type and thread. The numbers are those of `steve diff`.
 
 With a folder or more than two traces, or with two of which one is the other's forked child, or that were attached to
-processes with the same command at the same time, the page is about all of them, as processes of one program: their totals, a table of the processes, what `steve findings --by line,process`
-finds, the lines that allocate and in how many processes, and flame graphs. It has no timeline, since the clocks of
-processes are not known well enough.
+processes with the same command at the same time, the page is about all of them, as processes of one program: their
+totals, a table of the processes, what `steve findings --by line,process` finds, the lines that allocate and in how
+many processes, and flame graphs. It has no timeline, since the clocks of processes are not known well enough. With
+--changes, two such traces are compared.
 
 {WHERE_HELP}
 examples:
