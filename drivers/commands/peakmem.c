@@ -42,7 +42,7 @@ int command_peakmem(const struct options *o)
 {
     struct plan plan;
     char text[4096 + 512];
-    if (!plan_read(&plan, o->ops, (struct plan_options){0}, text, sizeof text)) {
+    if (!plan_read(&plan, o->ops, (struct plan_options){.shared = true}, text, sizeof text)) {
         fprintf(stderr, "steve-replay: %s\n", text);
         return EXIT_BAD;
     }

@@ -17,13 +17,18 @@ enum { SAMPLES = 200, LEAST_HEAP = 4096 };
 
 static bool open_session(struct session *s, const struct options *o)
 {
-    char text[4096 + 512];
+    char text[4096 + 512] = "";
     *s = (struct session){.options = o, .plan = {.fd = -1}, .shared_fd = -1};
-    struct plan_options wanted = {o->accesses == ACCESSES_YES, o->threads == THREADS_REPLAY};
-    if (!plan_read(&s->plan, o->ops, wanted, text, sizeof text)) {
+    struct plan_options wanted = {.accesses = o->accesses == ACCESSES_YES,
+                                  .threads = o->threads == THREADS_REPLAY};
+    const bool good = o->keep_plan ? plan_read_kept(&s->plan, o->ops, o->keep_plan, wanted, text, sizeof text)
+                                   : plan_read(&s->plan, o->ops, wanted, text, sizeof text);
+    if (!good) {
         fprintf(stderr, "steve-replay: %s\n", text);
         return false;
     }
+    if (text[0] && !o->quiet)
+        fprintf(stderr, "steve-replay: %s\n", text);
     const struct plan_facts *f = &s->plan.facts;
     uint64_t ops = f->news + f->frees + f->resizes;
     snprintf(s->info.name, sizeof s->info.name, "%s", system_driver.name);

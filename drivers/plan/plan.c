@@ -384,8 +384,14 @@ static bool keep_place(struct reading *r, uint32_t slot, const struct op *op)
         r->place_room = room;
     }
     r->places[slot] = (struct place){op->addr, op->size};
-    return ops_addresses_add(&r->addresses, op->addr) ||
+    return !r->options.shared || ops_addresses_add(&r->addresses, op->addr) ||
            fail(r, "out of memory for the table of live blocks");
+}
+
+static void leave_place(struct reading *r, uint32_t slot)
+{
+    if (r->options.shared)
+        ops_addresses_remove(&r->addresses, r->places[slot].addr);
 }
 
 static bool too_large(struct reading *r, const struct op *op)
@@ -445,7 +451,7 @@ static bool add_resize(struct reading *r, const struct op *op)
     if (is_too_large(r, op->size))
         return too_large(r, op);
     count_live(r, r->places[slot].size, op->size);
-    ops_addresses_remove(&r->addresses, r->places[slot].addr);
+    leave_place(r, slot);
     if (!keep_place(r, slot, op))
         return false;
     r->plan->facts.resizes++;
@@ -459,7 +465,7 @@ static bool add_free(struct reading *r, const struct op *op)
     if (h != HANDLE_OK)
         return bad_handle(r, op, h);
     r->live -= r->places[slot].size;
-    ops_addresses_remove(&r->addresses, r->places[slot].addr);
+    leave_place(r, slot);
     r->blocks--;
     r->plan->facts.frees++;
     return put(r, (struct step){slot, STEP_FREE});

@@ -71,7 +71,7 @@ struct plan_facts {
     uint64_t steps;                /* struct steps in the file, big sizes included */
     uint64_t news, frees, resizes; /* N, F and R operations: the ones that are counted as such */
     uint64_t locks, unlocks, compacts;
-    uint64_t shared;          /* number of N and R that put a block at the address of a live one */
+    uint64_t shared;          /* number of N and R at the address of a live block, if counted */
     uint64_t accesses;        /* number of accesses in the file */
     uint64_t uses;            /* number of STEP_READ and STEP_WRITE kept */
     uint64_t total_requested; /* sum of the sizes of all N and of enlargements by R, in bytes */
@@ -93,12 +93,18 @@ struct plan {
 struct plan_options {
     bool accesses;
     bool threads; /* which thread does what; an error if the file does not say */
+    bool shared;  /* count what is put at the address of a live block, which takes a third of the time */
 };
 
 /* Read an ops file of either kind ("-": standard input). On error returns false and sets *text, with file, line or
  * operation, and remedy. */
 bool plan_read(struct plan *plan, const char *path, struct plan_options options, char *text,
                unsigned text_size);
+/* The same, but take the plan from the file `kept` if it has that of this ops file, and write it there otherwise. If that
+ * fails, the plan is good all the same, and *text says why; else *text is "". An ops file that is no regular file is only
+ * read. */
+bool plan_read_kept(struct plan *plan, const char *path, const char *kept, struct plan_options options,
+                    char *text, unsigned text_size);
 /* Drop all steps after the first `ops` N, F and R operations; only facts.steps changes. False when out of memory. */
 bool plan_cut(struct plan *plan, uint64_t ops);
 void plan_close(struct plan *plan);

@@ -23,7 +23,7 @@ static const char s_usage[] =
     "       steve-replay --allocator NAME|PATH --check OPS [--fail-nth=N|each] [--json]\n"
     "       steve-replay --allocator NAME|PATH --measure OPS [--heap=BYTES|4x] [--pace=MS]\n"
     "       steve-replay --allocator NAME|PATH --places OPS -o FILE [--at=OP]\n"
-    "       steve-replay --system OPS [--latency] [--pace=MS] [--threads=replay]\n"
+    "       steve-replay --system OPS [--latency] [--pace=MS] [--threads=replay] [--keep-plan=FILE]\n"
     "       steve-replay --run -o RESULT -- PROGRAM [ARGUMENT...]\n"
     "       steve-replay --allocator NAME|PATH --memplot OPS [HEAP] [-o FILM] [--still PNG] [options]\n"
     "\n"
@@ -220,6 +220,9 @@ static const struct specification s_options[] = {
              "start; each: every one of them, in a replay of its own"},
     {"latency", 0, FLAG, NULL, FIELD(latency),
      .help = "with --system: also time single operations, in another replay"},
+    {"keep-plan", 0, TEXT, "FILE", FIELD(keep_plan),
+     .help = "with --system: keep what was read of OPS in FILE, and take it from there in\n"
+             "the next replay of the same file, which begins much sooner"},
     {"pace", 0, OTHER, "MS", .set = set_pace,
      .help = "with --system, and the space of --measure: spread the operations over so\n"
              "many milliseconds, as the program did, for what acts after some time"},
@@ -418,6 +421,8 @@ static int check_whole(const struct options *o)
         return wrong("--pace goes with --system and --measure");
     if (o->latency && o->command != COMMAND_SYSTEM)
         return wrong("--latency goes with --system");
+    if (o->keep_plan && o->command != COMMAND_SYSTEM)
+        return wrong("--keep-plan goes with --system");
     if (o->threads == THREADS_REPLAY && o->command == COMMAND_MEASURE && o->pace)
         return wrong("--threads=replay has no --pace");
     if (o->threads == THREADS_REPLAY && o->command == COMMAND_SYSTEM)

@@ -46,9 +46,10 @@ struct options {
     enum cell_layout layout;
     enum film_time time;
     enum film_colour colour;
-    const char *sites; /* --sites: the file of sites, of --color=site */
-    uint64_t extent; /* bytes of heap to draw, 0: those that have blocks */
-    uint64_t strip;  /* bytes at the full height of the strip, 0: the maximum that occurs */
+    const char *keep_plan; /* --keep-plan, NULL: none */
+    const char *sites;     /* --sites: the file of sites, of --color=site */
+    uint64_t extent;       /* bytes of heap to draw, 0: those that have blocks */
+    uint64_t strip;        /* bytes at the full height of the strip, 0: the maximum that occurs */
     uint64_t at[MOST_STILLS];
     unsigned at_count;
     uint64_t points, frames, seed;

@@ -81,12 +81,12 @@ int session_open(struct session *s, const struct options *o)
         return r;
     bool accesses =
         o->accesses == ACCESSES_DEFAULT ? o->command == COMMAND_MEMPLOT : o->accesses == ACCESSES_YES;
-    if (!plan_read(&s->plan, o->ops, (struct plan_options){accesses, o->threads == THREADS_REPLAY}, text,
-                   sizeof text)) {
+    const struct plan_options wanted = {accesses, o->threads == THREADS_REPLAY, .shared = !o->quiet};
+    if (!plan_read(&s->plan, o->ops, wanted, text, sizeof text)) {
         fprintf(stderr, "steve-replay: %s\n", text);
         return EXIT_BAD;
     }
-    if (s->plan.facts.shared && !o->quiet)
+    if (s->plan.facts.shared)
         fprintf(stderr,
                 "steve-replay: %s: %" PRIu64
                 " N or R make a block at the address of a live one, as in files of steve "

@@ -18,6 +18,7 @@ from ops_tools import (  # noqa: E402
     ALL,
     BAD,
     BUILD,
+    REPLAY,
     Model,
     allocators,
     parse_result,
@@ -331,6 +332,60 @@ def test_tables_of_the_replay_are_no_memory_of_the_allocator(tmp_path: Path) -> 
     one, four = (json.loads(replay("--system", path, *words).stdout) for words in ([], ["--threads=replay"]))
     assert one["operations"] == four["operations"] == 600_000
     assert four["peak_resident"] < one["peak_resident"] + (1 << 20)
+
+
+@pytest.mark.parametrize("threads", [[], ["--threads=replay"]])
+def test_a_plan_that_is_kept(threads: list[str], tmp_path: Path) -> None:
+    """The next replay of the same file reads the plan; of a changed file, with other options, or if the plan is damaged or may be
+    another user's, it is made again. Only what was made by a whole reading is kept."""
+    path, kept = tmp_path / "ops", tmp_path / "kept"
+
+    def operations(*more: str) -> int:
+        p = replay("--system", path, *threads, *more, f"--keep-plan={kept}")
+        assert p.returncode == 0 and not p.stderr, p.stderr
+        return int(json.loads(p.stdout)["operations"])
+
+    def is_made_again(*more: str) -> bool:
+        before = kept.stat().st_ino
+        found = operations(*more)
+        assert found == count
+        return kept.stat().st_ino != before
+
+    path.write_text(threaded_ops(2000, 1))
+    count = operations()
+    assert kept.stat().st_mode & 0o777 == 0o600 and not list(tmp_path.glob("*.part"))
+    assert not is_made_again() and not is_made_again()
+    assert is_made_again("--accesses=yes")
+    assert is_made_again()
+    path.write_text(threaded_ops(3000, 1))
+    other = operations()
+    assert other > count
+    count = other
+    kept.write_bytes(kept.read_bytes()[:-1])
+    assert is_made_again()
+    for damaged in (b"", b"x" * 5000):
+        kept.write_bytes(damaged)
+        assert is_made_again()
+    kept.chmod(0o666)
+    assert is_made_again()
+    kept.unlink()
+    path.write_text(threaded_ops(2000, 1) + "nonsense\n")
+    assert replay("--system", path, *threads, f"--keep-plan={kept}").returncode == 1
+    assert not kept.exists() and not list(tmp_path.glob("*.part"))
+
+
+def test_a_plan_that_cannot_be_kept(tmp_path: Path) -> None:
+    """The replay is as good as without."""
+    path, kept = tmp_path / "ops", tmp_path / "no folder" / "kept"
+    path.write_text(threaded_ops(2000, 1))
+    p = replay("--system", path, f"--keep-plan={kept}")
+    assert p.returncode == 0 and json.loads(p.stdout)["operations"] == 2000
+    assert "the plan of" in p.stderr and "cannot be kept: No such file or directory" in p.stderr
+    with_stdin = [REPLAY, "--system", "-", f"--keep-plan={tmp_path / 'kept'}"]
+    p = subprocess.run(with_stdin, input=path.read_text(), capture_output=True, text=True, check=False)
+    assert p.returncode == 0 and json.loads(p.stdout)["operations"] == 2000 and not (tmp_path / "kept").exists()
+    p = replay("--peakmem", path, f"--keep-plan={kept}")
+    assert p.returncode == 2 and "--keep-plan goes with --system" in p.stderr
 
 
 def test_threads_on_malloc_of_the_system_cannot_be_timed(tmp_path: Path) -> None:

@@ -145,13 +145,13 @@ def of_the_end(trace: Trace, pages: Pages) -> list[str]:
     ended = totals.program_end_text(totals.program_end(trace))
     left = before_end(trace, pages)
     when = f"{human_ns(left * 1e9)} before its end" if left is not None else "some time before"
-    return [
-        f"There was no look at the end: the program ended by {ended}, the last look is {when}. --pages=TIME, such as "
-        "--pages=1s, looks at regular times, too."
+    why = (
+        f"There was no look at the end: the program ended by {ended}, the last look is {when}."
         if ended != "unknown"
-        else f"There was no look at the end, of which the trace says nothing: the last look is {when}. --pages=TIME, such as "
-        "--pages=1s, looks at regular times, too."
-    ]
+        else f"There was no look at the end, of which the trace says nothing: the last look is {when}."
+    )
+    more = " --pages=TIME, such as --pages=1s, looks at regular times, too."
+    return [why if any(look.reason == "time" for look in of_trace(trace)) else why + more]
 
 
 def of_growth(every: list[Pages], number: int) -> list[str]:

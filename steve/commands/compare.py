@@ -46,8 +46,9 @@ columns of the table:
   time      CPU time of an operation in a replay without single timings, without what the replay itself costs. It
             includes a write to each page of new blocks, so the page faults that a program would have
   p50 to max  times of single operations; `<10 ns`: less than the step of the clock
-  resident  most bytes in pages of the heap that were touched; space: its place in order of these. Static data of an
-            allocator's library are not counted: 1.6 MiB for tcmalloc, little for others; `steve tune` counts them
+  resident  most bytes in pages of the heap that were touched; space: its place in order of these, with ? if the order
+            in the program is not known, which a line below the table explains. Static data of an allocator's library
+            are not counted: 1.6 MiB for tcmalloc, little for others; `steve tune` counts them
   at end    resident after the last operation; "up to": the replay was too short for what is returned after some time
   mapped    bytes obtained from the system when most were resident; less than resident if pages were left that are still
             in memory. `optimal` counts live bytes only and has no memory: 0 B
@@ -185,14 +186,15 @@ def _count(one: Median | None) -> str:
     return "-" if one is None else f"{one.value:,.0f}"
 
 
-def _row(entry: Entry, result: Comparison, time: Places, space: Places, is_bound: bool) -> list[str]:
-    """is_bound: may the allocator return some of what it has at the end after a time that the replay did not last?"""
+def _row(entry: Entry, result: Comparison, time: Places, space: Places, is_bound: bool, is_sure: bool) -> list[str]:
+    """is_bound: may the allocator return some of what it has at the end after a time that the replay did not last? is_sure: is the
+    place in space that in the program, too?"""
     return [
         _range(time.place.get(entry.name)),
         entry.name,
         _with_interval(entry.time),
         *(_latency(entry.median(key), result.clock_step) for key in LATENCIES),
-        _range(space.place.get(entry.name)),
+        _range(space.place.get(entry.name)) + ("" if is_sure else "?"),
         _bytes(entry.median("resident")),
         f"{'up to ' if is_bound else ''}{_bytes(entry.median('end_resident'))}",
         _bytes(entry.median("mapped")),
@@ -265,8 +267,8 @@ def _against_reference(
     return lines
 
 
-def _less_memory(result: Comparison, program: Program, space: Places, unseen: list[str]) -> str:
-    """The allocators that certainly need less memory than the reference, and what is not known of that. What a replay is too
+def _doubt(result: Comparison, program: Program, unseen: list[str]) -> str:
+    """Why it is not known which allocators need less memory than the reference; "" if nothing says so. What a replay is too
     short for makes memory larger in it than in the program, so that nothing is less than that of an unseen reference.
     """
     reference = _reference(result, program)
@@ -274,6 +276,14 @@ def _less_memory(result: Comparison, program: Program, space: Places, unseen: li
         return f"not known, since the program may return some by {program.returning}, which no replay does"
     if reference in unseen:
         return f"not known, since {reference} may return some while the program runs, which is not seen, see below"
+    return ""
+
+
+def _less_memory(result: Comparison, program: Program, space: Places, unseen: list[str]) -> str:
+    """The allocators that certainly need less memory than the reference, and what is not known of that."""
+    reference = _reference(result, program)
+    if doubt := _doubt(result, program, unseen):
+        return doubt
     return _better(result, space, "resident", reference) + (
         "; which has less at the end is not known, see below" if unseen else ""
     )
@@ -343,8 +353,10 @@ def _table(
     time, space = result.places("time"), result.places("resident")
     is_short = duration is None and is_too_short(program.seconds, _replay_seconds(result, program))
     unseen = [entry.name for entry in result.entries if is_short and entry.name in later]
+    is_sure = not _doubt(result, program, unseen)
+    of_replay = "" if is_sure else " (in this replay; in the program, the order of space is not known)"
     rows = [
-        _row(entry, result, time, space, entry.name in unseen)
+        _row(entry, result, time, space, entry.name in unseen, is_sure)
         for entry in sorted(result.entries, key=lambda e: e.time.value)
     ]
     left_out = sum(sum(entry.values("left_out") or []) for entry in result.entries)
@@ -354,7 +366,7 @@ def _table(
         f"taken off for the replay itself: {_with_interval(result.null_ns)} per operation",
         f"the clock's step is {human_ns(result.clock_step)} and its reading, which is taken off, takes "
         f"{human_ns(result.clock_cost)}; {left_out:,.0f} single timings were left out because the thread was preempted",
-        f"the frontier of time and space: {', '.join(entry.name for entry in result.frontier())}",
+        f"the frontier of time and space: {', '.join(entry.name for entry in result.frontier())}{of_replay}",
         *_against_reference(result, program, time, space, unseen),
         *_in_the_program(result, program, time, space, later, duration),
         *filter(None, [program.remark_on_others(), program.remark_on_asked()]),

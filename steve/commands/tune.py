@@ -236,9 +236,10 @@ def ops_of(path: str, folder: str, quiet: bool) -> str:
 
 @dataclass(frozen=True)
 class Parts:
-    """The files to search, to report, and to check the result on (None: no part is held out); what the last one is called;
-    whether the program has several threads; what its operations suggest."""
+    """The folder of temporary files; the files to search, to report, and to check the result on (None: no part is held out); what
+    the last one is called; whether the program has several threads; what its operations suggest."""
 
+    folder: str
     searched: str
     whole: str
     rest: str | None
@@ -264,27 +265,29 @@ def _parts(args: argparse.Namespace, folder: str) -> Parts:
     threads = everything.thread.max() > 1 and not (everything.thread == 0).any()
     hints = hints_of(everything, threads)._replace(ends=args.goal == "end")
     if args.holdout:
-        return Parts(paths[0], paths[0], ops_of(args.holdout, folder, args.quiet), args.holdout, threads, hints)
+        return Parts(folder, paths[0], paths[0], ops_of(args.holdout, folder, args.quiet), args.holdout, threads, hints)
     if args.goal == "end":  # the halves end elsewhere, or begin without what led there
-        return Parts(paths[0], paths[0], None, "", threads, hints)
+        return Parts(folder, paths[0], paths[0], None, "", threads, hints)
     for path, half in zip(paths[1:], opsarrays.halves(everything)):
         opsarrays.write_binary(path, half)
-    return Parts(paths[1], paths[0], paths[2], "the second half of the file", threads, hints)
+    return Parts(folder, paths[1], paths[0], paths[2], "the second half of the file", threads, hints)
 
 
 def _bench(args: argparse.Namespace, replay: Replay, parts: Parts, ops: str, budget: Budget, loaded: str) -> Bench:
     """The bench for one of the files. Half of the file takes half of --duration. loaded: see Bench."""
     from steve.tune.measure import Bench
 
+    # to read the file takes longer than to replay it
+    keep = f"--keep-plan={os.path.join(parts.folder, os.path.basename(ops))}.plan"
     if parts.threads:
         if args.duration is not None or args.goal == "p99":
             raise UsageError(f"{args.file}: has several threads, for which there is no --duration and no --goal=p99")
-        return Bench(replay, ops, args.goal, budget, ("--threads=replay",), loaded)
+        return Bench(replay, ops, args.goal, budget, (keep, "--threads=replay"), loaded)
     if args.duration is None:
-        return Bench(replay, ops, args.goal, budget, loaded=loaded)
+        return Bench(replay, ops, args.goal, budget, (keep,), loaded)
     part = 1.0 if args.holdout or ops == parts.whole else 0.5
     pace = f"--pace={max(1, round(1000 * part * args.duration))}"
-    return Bench(replay, ops, args.goal, budget, (pace,), loaded)
+    return Bench(replay, ops, args.goal, budget, (keep, pace), loaded)
 
 
 def _program(args: argparse.Namespace, drivers: list[dict[str, Any]]) -> Program:
@@ -302,12 +305,15 @@ def _measured(
     """Replay the defaults of all allocators, then search among their options."""
     from steve.tune.choice import choose, replay_defaults
     from steve.tune.options import find_tables
-    from steve.tune.search import Search
+    from steve.tune.search import Search, suggested_of
+    from steve.tune.verify import obstacle
 
     drivers = replay.ask("--list", "--json")
     tables = {table.name: table for table in find_tables(drivers)}
     program = _program(args, drivers)
     defaults, reference = _chosen(args, tables, _reference(args, program, tables))
+    if args.verify:  # the replays take minutes: what is wrong with the command is said before them
+        obstacle(program, args.verify, reference)
     parts = _parts(args, folder)
     budget.begin()
     is_linked = program.allocator in tables and not program.is_within
@@ -320,15 +326,16 @@ def _measured(
         then = "after a replay of each, the most promising are compared" if some else "no verdict within this budget"
         note(NAME, f"{takes}, or fewer --allocators: {then}", args.quiet)
 
-    compared = replay_defaults(defaults, whole, held_out, tick, warn)
+    suggested = suggested_of(reference, parts.threads, parts.hints)
+    compared = replay_defaults(defaults, suggested, whole, held_out, tick, warn)
     if whole.samples[reference].failure:
         raise SteveError(f"{reference.name}: {whole.samples[reference].failure}")
     if parts.searched == parts.whole:
         searched.begin_with(whole)
-    search = Search(searched, compared, reference, args.goal, tick, parts.hints)
+    search = Search(searched, [one for one in compared if one.is_default], reference, args.goal, tick, parts.hints)
     found = search.run(parts.threads, budget.after(SEARCH_SHARE))
     benches = (searched, whole, held_out)
-    everything = [*compared, *(one for one in defaults if one not in compared)]
+    everything = list(dict.fromkeys([*compared, *defaults, *whole.measured(suggested)]))
     choice = choose(args.goal, everything, found, benches, parts.rest_name, tick)
     choice.doubt = _doubt(choice, program, args.duration)
     return choice, program
@@ -513,26 +520,31 @@ def _too_short(result: Result) -> list[str]:
     return unseen_returns(_returned_later(result), seconds, _replay_seconds(choice), way)
 
 
-def _hints(hints: Hints) -> list[str]:
+def _hints(choice: Choice) -> list[str]:
     """What the trace suggested to try first."""
-    reasons = []
+    hints, reasons = choice.found.hints, []
     if hints.threads > 1:
         reasons.append(f"{hints.threads} threads: options of arenas")
     if hints.has_large:
         reasons.append(f"{human_bytes(hints.large_freed)} freed in large blocks: thresholds for these")
     if hints.ends:
         reasons.append("the goal is the end: delays after which free memory is returned")
-    return [f"tried first, as trace and goal suggest: {'; '.join(reasons)}"] if reasons else []
+    when = (
+        "tried first, as trace and goal suggest"
+        if choice.tries_suggested
+        else "suggested by trace and goal, but not tried"
+    )
+    return [f"{when}: {'; '.join(reasons)}"] if reasons else []
 
 
 def _left_out(choice: Choice) -> list[str]:
     """That for which the budget was too small."""
     found, lines = choice.found, []
-    if found.not_tried:
-        names = ", ".join(one.name for one in found.not_tried[:NAMED])
-        more = f", and {len(found.not_tried) - NAMED} more" if len(found.not_tried) > NAMED else ""
+    if not_tried := choice.not_tried:
+        names = ", ".join(one.name for one in not_tried[:NAMED])
+        more = f", and {len(not_tried) - NAMED} more" if len(not_tried) > NAMED else ""
         lines.append(
-            f"not tried within the budget: {len(found.not_tried)} of {found.tried + len(found.not_tried)} option sets "
+            f"not tried within the budget: {len(not_tried)} of {found.tried + len(found.not_tried)} option sets "
             f"({names}{more}); {'more --replays try' if choice.whole.budget.counted else 'a longer --budget tries'} more"
         )
     if choice.not_replayed:
@@ -578,7 +590,7 @@ def _text(result: Result) -> str:
         *filter(None, [result.program.remark_on_left_out(), result.program.remark_on_asked()]),
     ]
     lines += _too_short(result)
-    lines += _hints(choice.found.hints)
+    lines += _hints(choice)
     for allocator, options in choice.found.without_effect().items():
         lines.append(f"no effect on this trace: {allocator} {', '.join(options)}")
     lines += _left_out(choice)
@@ -626,7 +638,7 @@ def _as_json(args: argparse.Namespace, result: Result) -> dict[str, Any]:
         "held_out_part": choice.held_out_name or None,
         "best_of_search": found.finalists[0].name if found.finalists else None,
         "tried": found.tried,
-        "not_tried": [row.name for row in found.not_tried],
+        "not_tried": [row.name for row in choice.not_tried],
         "not_replayed": [row.name for row in choice.not_replayed],
         "no_effect": found.without_effect(),
         "unusable": {row.name: reason for row, reason in found.unusable.items()},
@@ -640,7 +652,7 @@ def run(args: argparse.Namespace) -> int:
     """Exit status 0; 1 if --verify did not confirm the prediction, or could not check it."""
     from steve.allocstats.replay import Replay
     from steve.tune.budget import Budget
-    from steve.tune.verify import verify
+    from steve.tune.verify import Verification, verify
 
     replay = Replay()
     budget = Budget(args.replays, counted=True) if args.replays else Budget(args.budget)
@@ -651,7 +663,10 @@ def run(args: argparse.Namespace) -> int:
             note(NAME, f"--verify: nothing to check: only {choice.reference.name} was replayed")
         elif args.verify:
             options = (choice.reference, choice.contender)
-            result.verification = verify(replay, args.verify, program, choice.whole, *options, args.goal)
+            try:
+                result.verification = verify(replay, args.verify, program, choice.whole, *options, args.goal)
+            except SteveError as error:  # what was found takes minutes, and is worth showing
+                result.verification = Verification(obstacle=str(error).removeprefix("--verify: "))
     result.figure = _draw(args, choice)
     for one, reason in choice.found.unusable.items():
         note(NAME, f"cannot be used: {one.name}: {reason}", args.quiet)

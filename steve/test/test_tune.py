@@ -22,14 +22,14 @@ import pytest
 from steve.allocstats.medians import Median, difference, median, ratio
 from steve.allocstats.replay import Outcome, Replay
 from steve.analysis import opsarrays
-from steve.commands.tune import Result, _as_json, _text
+from steve.commands.tune import Result, _as_json, _hints, _text
 from steve.system.errors import SteveError
 from steve.tune.budget import Budget
 from steve.tune.bindings import Image, images_of
 from steve.tune.choice import Choice, choose, replay_defaults
 from steve.tune.measure import Bench, missing_library
 from steve.tune.options import Allocator, OptionSet, find_tables, read_table
-from steve.tune.search import Found, Hints, Search, combined, drawn, hints_of, singles, in_turn
+from steve.tune.search import Found, Hints, Search, combined, drawn, hints_of, in_turn, singles, suggested_of
 from steve.tune.program import Program, recorded_program
 from steve.tune.verify import Check, Verification, obstacle, run_program
 
@@ -336,26 +336,61 @@ def test_nothing_is_less_than_what_the_replay_of_the_reference_exceeds(monkeypat
 
 
 @pytest.mark.parametrize(
-    "budget, is_possible, replays", [(60, None, [5, 5, 5, 5]), (30, True, [5, 1, 5, 1]), (1, False, [1, 0, 0, 0])]
+    "budget, is_possible, replays",
+    [(70, None, [5, 5, 5, 5, 0, 0]), (30, True, [5, 1, 5, 1, 1, 1]), (1, False, [1, 0, 0, 0, 0, 0])],
 )
 def test_the_defaults_come_before_options(
     budget: float, is_possible: bool | None, replays: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Which allocator is better is answered first. If there is no time for all of them, each is replayed once, and only the
-    reference and the best go on, so that there is a verdict about them."""
-    costs = {"": 1.0, "libjemalloc": 0.9, "libmimalloc": 0.5, "libtcmalloc_minimal": 1.2}
-    replay = PretendedReplay(lambda _, library: costs[library.partition(".")[0]])
-    monkeypatch.setattr(time, "monotonic", lambda: replay.now)
-    names = ("glibc", "jemalloc", "mimalloc", "tcmalloc")
-    defaults = [OptionSet(read_table(str(SOURCE / f"drivers/allocators/{name}.toml"), name)) for name in names]
-    shared = Budget(budget)
+    """Which allocator is better is answered first. If there is no time for all of them, each is replayed once, and so are
+    options that the trace suggests for the reference; only the reference and the best go on, so that there is a verdict.
+    """
+    replay, (defaults, suggested), shared = pretended_defaults(monkeypatch), allocators_and_arenas(), Budget(budget)
     whole, rest = (Bench(replay, part, "peak", shared) for part in ("whole", "rest"))  # type: ignore
     said: list[tuple[float, bool]] = []
-    compared = replay_defaults(defaults, whole, rest, lambda: None, lambda *what: said.append(what))
-    assert [whole.count(one) for one in defaults] == replays
+    compared = replay_defaults(defaults, suggested, whole, rest, lambda: None, lambda *what: said.append(what))
+    assert [whole.count(one) for one in defaults + suggested[:2]] == replays
     assert said == ([] if is_possible is None else [(40, is_possible)])
-    assert compared == {60: defaults, 30: [defaults[0], defaults[2]], 1: defaults[:1]}[budget]
-    assert shared.spent == whole.replays + rest.replays == {60: 40, 30: 22, 1: 1}[budget]
+    assert compared == {70: defaults, 30: [defaults[0], defaults[2]], 1: defaults[:1]}[budget]
+    assert shared.spent == whole.replays + rest.replays == {70: 40, 30: 24, 1: 1}[budget]
+
+
+def test_an_option_that_is_suggested_may_be_the_most_promising(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of 40 seconds that the defaults take, 30 are there: one arena needs least, and is compared with the reference."""
+    replay, (defaults, suggested), shared = pretended_defaults(monkeypatch, 0.3), allocators_and_arenas(), Budget(30)
+    whole, rest = (Bench(replay, part, "peak", shared) for part in ("whole", "rest"))  # type: ignore
+    compared = replay_defaults(defaults, suggested, whole, rest, lambda: None, lambda *_: None)
+    assert compared == [defaults[0], suggested[0]] and suggested[0].name == "glibc arena_max=1"
+    assert [whole.count(one) for one in compared] == [5, 5]
+    other = defaults[0].with_setting("mxfast", "0")
+    found = Found([], 3, [suggested[1], other], hints=Hints(16))
+    choice = Choice("peak", defaults[0], found, rest, whole, rest, "the rest", [*defaults, *suggested])
+    assert choice.recommended == suggested[0] and choice.verdict(suggested[0]) == "recommended"
+    assert choice.not_tried == [other], "arena_max=2 was tried once"
+    assert choice.tries_suggested
+    assert _hints(choice) == ["tried first, as trace and goal suggest: 16 threads: options of arenas"]
+    none = Bench(replay, "none", "peak", shared)  # type: ignore
+    untried = Choice("peak", defaults[0], found, none, none, none, "the rest", defaults)
+    assert _hints(untried) == ["suggested by trace and goal, but not tried: 16 threads: options of arenas"]
+
+
+def pretended_defaults(monkeypatch: pytest.MonkeyPatch, one_arena: float = 1.0) -> PretendedReplay:
+    """Replays of which mimalloc is best, but for glibc with one arena if that costs less."""
+    costs = {"": 1.0, "libjemalloc": 0.9, "libmimalloc": 0.5, "libtcmalloc_minimal": 1.2}
+
+    def cost(_: str, setting: str) -> float:
+        return one_arena if setting.endswith("arena_max=1") else costs.get(setting.partition(".")[0], 1.0)
+
+    replay = PretendedReplay(cost)
+    monkeypatch.setattr(time, "monotonic", lambda: replay.now)
+    return replay
+
+
+def allocators_and_arenas() -> tuple[list[OptionSet], list[OptionSet]]:
+    """The defaults of four allocators, and what is suggested for the first if there are several threads."""
+    names = ("glibc", "jemalloc", "mimalloc", "tcmalloc")
+    defaults = [OptionSet(read_table(str(SOURCE / f"drivers/allocators/{name}.toml"), name)) for name in names]
+    return defaults, suggested_of(defaults[0], True, Hints(16))
 
 
 def test_what_the_trace_suggests_is_tried_first(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -743,6 +778,17 @@ def test_verify_of_a_program_that_contains_its_allocator(own: Path) -> None:
     assert "the replay uses the jemalloc of this machine, which may have another version" in " ".join(text.split())
     assert "\n--verify: no verdict: LD_PRELOAD has no effect on this program" in text
     assert "confirmed:" not in text
+
+
+def test_a_command_of_verify_that_fails(own: Path) -> None:
+    """What is wrong with it is said before the replays; if it fails after them, what they found is printed."""
+    options = ("--replays=20", "--allocators=glibc,jemalloc", "-q")
+    done = tune(own, "dynamic.ljt", *options, "--verify=exit 3")
+    assert done.returncode == 1 and not done.stdout and "the command ended with status 3; it is to end" in done.stderr
+    done = tune(own, "dynamic.ljt", *options, '--verify=./dynamic; case "$LD_PRELOAD" in *libc.so*) exit 1;; esac')
+    assert done.returncode == 1 and not done.stderr, done.stderr
+    assert "\n--verify: no verdict: the command ended with status 1; it is to end with 0" in done.stdout
+    assert " jemalloc " in done.stdout and " glibc " in done.stdout
 
 
 def test_verify_of_a_program_that_is_linked_with_another_allocator(own: Path) -> None:

@@ -63,7 +63,9 @@ def images(command: str, environment: Mapping[str, str]) -> list[Image]:
         ) as shell:
             status = shell.wait()
         if status:
-            raise SteveError(f"--verify: the command ended with status {status}")
+            raise SteveError(
+                f"--verify: the command ended with status {status}; it is to end with 0, also if it has stopped a server"
+            )
         found: list[Image] = []
         for name in sorted(os.listdir(folder)):
             with open(os.path.join(folder, name), encoding="utf-8", errors="replace") as file:

@@ -24,7 +24,9 @@ from steve.tune.search import CLOSE, Found, ranked
 
 ROUNDS, LEAST_ROUNDS = 11, 5
 UNKNOWN = "not known, see below"  # a verdict
-DEFAULTS_SHARE = 0.6  # of a budget that is too small to compare all defaults
+# of a budget that is too small to compare all defaults: what their comparison takes at most, and what is spent on the options
+# that are suggested first
+DEFAULTS_SHARE, SUGGESTED_SHARE = 0.6, 0.25
 
 
 @dataclass
@@ -79,6 +81,17 @@ class Choice:
         benches = (self.searched, *_checked(self.whole, self.held_out))
         beside = self.whole.budget.spent - sum(bench.spent for bench in benches)
         return beside + of_defaults(sum(one.is_default for one in self.candidates), self.whole, self.held_out)
+
+    @property
+    def not_tried(self) -> list[OptionSet]:
+        """The option sets for which the budget was too small to try them at all."""
+        return [one for one in self.found.not_tried if not self.whole.count(one)]
+
+    @property
+    def tries_suggested(self) -> bool:
+        """Was an option set tried that the trace and the goal suggest?"""
+        tried = [one for bench in (self.searched, self.whole) for one in bench.samples]
+        return any(self.found.hints.suggests(one) for one in tried)
 
     @property
     def not_replayed(self) -> list[OptionSet]:
@@ -152,6 +165,7 @@ def of_defaults(count: int, whole: Bench, held_out: Bench) -> float:
 
 def replay_defaults(
     defaults: list[OptionSet],
+    suggested: list[OptionSet],
     whole: Bench,
     held_out: Bench,
     tick: Callable[[], None],
@@ -161,31 +175,36 @@ def replay_defaults(
     budget permits: which allocator is the first question, and its options are the next. The reference, which is their
     first, is replayed at least once on the whole file.
 
-    If the budget is probably too small for a verdict about all of them, warn() is called after the first replay, with what
-    that takes, and whether a verdict about two is possible. Then each is replayed once, and the most promising go on.
-    Returns those that were to be compared."""
+    If most of the budget is needed for a verdict about all of them, each is replayed once, and so are some option sets that are
+    `suggested` for the allocator of the reference, and the most promising go on. If the budget is too small for that verdict,
+    warn() is called after one replay of each, with what it takes, and whether a verdict about two is possible. Returns those
+    that were to be compared."""
     end = whole.budget.amount
     whole.measure(defaults[:1], 1, math.inf, tick)
     if not whole.count(defaults[0]):
         return defaults
+    whole.measure(defaults[1:], 1, end, tick)
     expected = of_defaults(len(defaults), whole, held_out)
     if expected > end:
         warn(expected, of_defaults(2, whole, held_out) <= end)
-    whole.measure(defaults[1:], 1, end, tick)
-    compared = defaults if expected <= end else _promising(defaults, whole, held_out)
+    compared = defaults
+    if expected > DEFAULTS_SHARE * end:
+        room = int(SUGGESTED_SHARE * (end - whole.budget.spent) / whole.each)
+        whole.measure(suggested[: max(0, room)], 1, end, tick)
+        compared = _promising([*defaults, *suggested], whole, held_out)
     for number in range(LEAST_ROUNDS):
         for bench in _checked(whole, held_out)[number == 0 :]:
             bench.measure(compared, 1, end, tick)
     return compared
 
 
-def _promising(defaults: list[OptionSet], whole: Bench, held_out: Bench) -> list[OptionSet]:
-    """The reference, and of the other defaults those that cost least in their one replay: as many as there is a budget
-    for, of which a part is left for the search."""
+def _promising(known: list[OptionSet], whole: Bench, held_out: Bench) -> list[OptionSet]:
+    """The reference, which is the first, and of the others those that cost least in their one replay: as many as there is a
+    budget for, of which a part is left for the search."""
     left = DEFAULTS_SHARE * (whole.budget.amount - whole.budget.spent)
     room = int(left / of_defaults(1, whole, held_out))
-    others = ranked(whole, whole.measured(defaults[1:]), defaults[0], whole.goal)
-    return [defaults[0], *others[: max(1, room - 1)]]
+    others = ranked(whole, whole.measured(known[1:]), known[0], whole.goal)
+    return [known[0], *others[: max(1, room - 1)]]
 
 
 def choose(

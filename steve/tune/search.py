@@ -108,6 +108,12 @@ def singles(allocator: Allocator, threads: bool) -> list[OptionSet]:
     ]
 
 
+def suggested_of(reference: OptionSet, threads: bool, hints: Hints) -> list[OptionSet]:
+    """The option sets of the reference's allocator to try first, in turn: one value of each option that is suggested, then the
+    next one of each. threads: as of singles()."""
+    return in_turn([one for one in singles(reference.allocator, threads) if hints.suggests(one)])
+
+
 def joined(sets: list[OptionSet]) -> OptionSet:
     """One set with all settings of several."""
     whole = sets[0]
