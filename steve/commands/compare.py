@@ -9,7 +9,7 @@ import json
 import math
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from steve.allocstats.compare import COUNTS, HARDWARE, LATENCIES, SPACES, TOGETHER, Comparison, Entry, compare
@@ -267,7 +267,13 @@ def _against_reference(
     return lines
 
 
-def _doubt(result: Comparison, program: Program, unseen: list[str]) -> str:
+def _unseen(result: Comparison, program: Program, later: list[str], duration: float | None) -> list[str]:
+    """The allocators that may return memory after a time that the replay did not last. later: those that return some later."""
+    is_short = duration is None and is_too_short(program.seconds, _replay_seconds(result, program))
+    return [entry.name for entry in result.entries if is_short and entry.name in later]
+
+
+def _doubt(result: Comparison, program: Program, unseen: Sequence[str]) -> str:
     """Why it is not known which allocators need less memory than the reference; "" if nothing says so. What a replay is too
     short for makes memory larger in it than in the program, so that nothing is less than that of an unseen reference.
     """
@@ -351,8 +357,7 @@ def _table(
     result: Comparison, drivers: list[Driver], program: Program, later: list[str], duration: float | None
 ) -> str:
     time, space = result.places("time"), result.places("resident")
-    is_short = duration is None and is_too_short(program.seconds, _replay_seconds(result, program))
-    unseen = [entry.name for entry in result.entries if is_short and entry.name in later]
+    unseen = _unseen(result, program, later, duration)
     is_sure = not _doubt(result, program, unseen)
     of_replay = "" if is_sure else " (in this replay; in the program, the order of space is not known)"
     rows = [
@@ -405,7 +410,11 @@ def _places_as_json(places: Places) -> dict[str, Any]:
 
 
 def _as_json(
-    result: Comparison, figures: list[str], skipped: list[Driver], program: Program = Program()
+    result: Comparison,
+    figures: list[str],
+    skipped: list[Driver],
+    program: Program = Program(),
+    unseen: Sequence[str] = (),
 ) -> dict[str, Any]:
     return {
         "opsfile": result.ops,
@@ -420,6 +429,7 @@ def _as_json(
         "results": [_entry_as_json(entry) for entry in result.entries],
         "time": _places_as_json(result.places("time")),
         "space": _places_as_json(result.places("resident")),
+        "space_in_program": _doubt(result, program, unseen) or None,
         "frontier": [entry.name for entry in result.frontier()],
         "failed": [{"allocator": f.allocator, "reason": f.reason} for f in result.failures],
         "skipped": [{"allocator": d.name, "reason": d.reason} for d in skipped],
@@ -549,7 +559,7 @@ def run(args: argparse.Namespace) -> int:
         figures, failures = draw_comparison(result, stem, formats), result.failures
         program = recorded_program(args.ops, {driver.name: driver.library for driver in drivers})
         later = [table.name for table in find_tables(replay.ask("--list", "--json")) if table.returns_later]
-        answer = _as_json(result, figures, skipped, program)
+        answer = _as_json(result, figures, skipped, program, _unseen(result, program, later, args.duration))
         table = _table(result, drivers, program, later, args.duration)
     if args.json:
         print(json.dumps(answer, indent=2, allow_nan=False))
