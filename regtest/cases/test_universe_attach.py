@@ -209,6 +209,43 @@ def _names(path: Path) -> set[str]:
     return {snapshot.name for snapshot in reader.snapshots()}
 
 
+LEAKING = """local keep = {}
+for n = 1, 400000 do
+  last = { n, tostring(n) .. "x" }
+  if n % 20 == 0 then
+    keep[#keep + 1] = { n }
+  end
+end
+os.exit(0)
+"""
+
+
+def test_findings_name_what_holds_what_grows(tmp_path: Path) -> None:
+    """If the trace has snapshots, and the Lua state is not closed at the end; of lines it is not known."""
+    path, plain, script = tmp_path / "t.ljt", tmp_path / "plain.ljt", tmp_path / "leak.lua"
+    script.write_text(LEAKING)
+    good(["ljtrace", "run", "--universe=growing", f"--out={path}", "luajit", script])
+    good(["ljtrace", "run", f"--out={plain}", "luajit", script])
+
+    def growth(*arguments: object) -> dict:
+        (found,) = [
+            one for one in json.loads(steve("findings", "--json", *arguments).text) if one["finding"] == "growth"
+        ]
+        return found
+
+    held = f"local keep ({script}:1)"
+    found = growth(path)
+    (holder,) = found["holders"]
+    assert holder["path"] == held and holder["share"] == 1 and holder["snapshot"].startswith("growing ")
+    assert holder["site"].startswith("main chunk (") and "leak.lua:5)" in holder["site"]
+    text, site = " ".join(steve("findings", path).text.split()), holder["site"].split(" < ")[0]
+    assert f"held, in the snapshot '{holder['snapshot']}': {site} by {held} the bytes alive grow" in text
+    assert growth(plain)["sites"] and not growth(plain)["holders"] and not growth("--by=line", path)["holders"]
+    assert all(
+        "holders" not in one for one in json.loads(steve("findings", "--json", path).text) if one != growth(path)
+    )
+
+
 def test_small_heaps_are_not_worth_a_snapshot(tmp_path: Path) -> None:
     path = tmp_path / "t.ljt"
     good(["ljtrace", "run", "--universe=growing", f"--out={path}", "luajit", "-e", "x = {}"])

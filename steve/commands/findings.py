@@ -71,6 +71,7 @@ ERROR_COLUMNS = (
 )
 RULE = Column("finding", "", "the rule", True)
 NO_MARKS = "there is no mark; ljtrace.mark, LJTRACE_MARK and, under Valgrind, --universe=at-exit set one"
+MOST_HOLDERS = 3  # in the text
 # columns with standard errors in a sample of the blocks, and their sums
 ESTIMATES = {"blocks": "blocks", "bytes": "size"}
 EXAMPLES = f"""\
@@ -78,7 +79,8 @@ A block can be found by several rules. The output shows each rule with its thres
 {chr(10).join(listing.entry(rule.key, rule.text(DEFAULTS), 16) for rule in ALL)}
 --json: a list with an object for each rule: finding, title, rule, help (what usually helps), not_judged (what the rule
 could not judge in this trace, and why; null: nothing), blocks, bytes, accesses, share, and the list sites with the
-columns below. --csv: a line for each rule and site, and for each context of errors.
+columns below; growth also has the list holders: of sites that grow, by what the last snapshot of Lua shows them held
+(site, path, share: part of what is reachable of the site, snapshot). --csv: a line for each rule and site, and for each context of errors.
 The errors of the program (rule `errors`) come first: accesses to freed memory, accesses beyond the end of a block or
 beside a block of malloc, and double, invalid, inside, wrong-heap and mismatched frees. Errors made at the same place
 form one context. Loads beyond the end of a block are not reported if they are aligned to their size or made by
@@ -331,6 +333,7 @@ class OfAll:
         self._size, self._accesses = 0, True
         self._free = looks.KeptFree(0, 0, 0, 0, 0)  # where it is much
         self._calls: dict[str, None] = {}  # that return it
+        self._holders: list[dict] = []  # of sites that grow, if there is one file with snapshots
         self._has_snapshots = False
 
     def add(self, chosen: blocks.Blocks) -> None:
@@ -345,6 +348,8 @@ class OfAll:
             reasons = self._not_judged.setdefault(rule, {})
             if not_judged:
                 reasons.setdefault(not_judged, chosen.trace.name)
+            if rule.key == "growth" and self.args.by == "stack" and len(self.args.files) == 1:
+                self._holders = holders_of(chosen, rollup, sums)
         if left_out := left_out_of(chosen, [rule for rule in self.rules if rule not in judged], chosen.args):
             self.left_out.setdefault(left_out, []).append(chosen.trace.name)
         if wants_free(self.args):
@@ -367,6 +372,7 @@ class OfAll:
         self._add_free(other._free)
         self._calls.update(other._calls)
         self._has_snapshots |= other._has_snapshots
+        self._holders += other._holders
         for text, names in other.left_out.items():
             self.left_out.setdefault(text, []).extend(names)
         self.errors = program_errors.joined(self.errors, other.errors)
@@ -437,8 +443,41 @@ class OfAll:
             "accesses": int(sums["accesses"].sum()) if self._accesses else None,
             "share": blocks.share(size, self._size),
             "sites": sites.ranked(self.args.sort),
+            **({"holders": self._holders} if rule.key == "growth" else {}),
             **sample.facts(errors),
         }
+
+
+def holders_of(chosen: blocks.Blocks, rollup: rollups.Rollup, found: rollups.Sums) -> list[dict]:
+    """Through what Lua reaches the blocks of sites that grow, those that grow most first, as the last snapshot shows it; none if it
+    does not, or if no snapshots were requested."""
+    from steve.analysis import lua_held
+
+    if not len(found.rows) or "universe" not in chosen.trace.info():
+        return []
+    grown = sorted(zip(found.rows["size"].tolist(), found.numbers.tolist()), reverse=True)
+    held = lua_held.held(chosen)
+    return [
+        {
+            "site": rollup.text(number),
+            "path": held[number].path,
+            "share": round(held[number].share, 4),
+            "snapshot": held[number].snapshot,
+        }
+        for _, number in grown
+        if number in held and held[number].path
+    ]
+
+
+def holders_text(holders: list[dict]) -> str:
+    """The first of them, for a heading."""
+    named = [
+        f"{one['site'].split(' < ')[0]} by {one['path']}"
+        + ("" if one["share"] > 0.995 else f" ({one['share']:.0%} of what is reachable)")
+        for one in holders[:MOST_HOLDERS]
+    ]
+    more = f"; {len(holders) - MOST_HOLDERS} more: `steve universe`" if len(holders) > MOST_HOLDERS else ""
+    return f"held, in the snapshot '{holders[0]['snapshot']}': {'; '.join(named)}{more}"
 
 
 def add_reasons(reasons: dict[str, str], more: dict[str, str]) -> None:
@@ -459,7 +498,14 @@ def in_short(reasons: dict[str, str]) -> str | None:
 
 def lines(text: str) -> str:
     """A text as indented lines of a heading."""
-    return textwrap.fill(text, min(tables.width(), 118), initial_indent="  ", subsequent_indent="  ")
+    return textwrap.fill(
+        text,
+        min(tables.width(), 118),
+        initial_indent="  ",
+        subsequent_indent="  ",
+        break_long_words=False,  # names of files
+        break_on_hyphens=False,
+    )
 
 
 def is_free(found: dict) -> bool:
@@ -484,6 +530,8 @@ def heading(found: dict) -> str:
         "accesses not recorded" if found["accesses"] is None else counted(found["accesses"], "access", "accesses")
     )
     notes = [found["rule"], f"what usually helps: {found['help']}"]
+    if found.get("holders"):
+        notes.insert(0, holders_text(found["holders"]))
     if found["not_judged"] and found["sites"]:
         notes.append(f"not judged: {found['not_judged']}")
     return (
