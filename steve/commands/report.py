@@ -22,7 +22,7 @@ from steve.system.errors import UsageError
 from steve.system.output import Output, check_ending, wrote
 from steve.system.messages import note
 from steve.terminal import arguments
-from steve.trace import policy, rollups, source
+from steve.trace import earlier_code, policy, rollups, source
 from steve.trace.relatives import are_of_one_program
 
 NAME = "report"
@@ -42,8 +42,8 @@ function, line, file, object, type and thread. The numbers are those of `steve d
 
 With a folder or more than two traces, or with two of which one is the other's forked child, or that were attached to
 processes with the same command at the same time, the page is about all of them, as processes of one program: their
-totals, a table of the processes, what `steve findings --by line,process` finds, the lines that allocate and in how
-many processes, and flame graphs. It has no timeline, since the clocks of processes are not known well enough. With
+totals, a table of the processes, what holds what grew in Lua between their last two snapshots, what `steve findings
+--by line,process` finds, the lines that allocate and in how many processes, and flame graphs. It has no timeline, since the clocks of processes are not known well enough. With
 --changes, two such traces are compared.
 
 {WHERE_HELP}
@@ -275,6 +275,7 @@ def _write_processes(args: argparse.Namespace, paths: list[str]) -> int:
     from steve.export.joined import JoinedProfile
     from steve.export.profile import Profile
     from steve.report import processes as page
+    from steve.report.lua_growth import LuaGrowth, lua_growth
     from steve.report.page import trace_name
 
     for name in ("json", "allocstats", "film", "allocator"):
@@ -291,12 +292,17 @@ def _write_processes(args: argparse.Namespace, paths: list[str]) -> int:
     lines, profile = several.Joined(of), JoinedProfile()
     files = several.Files(NAME, of, again=True, errors=findings.wants_errors(of))
     command, ends, cut = "", page.Ends(set(), False), {}
+    growths: dict[str, LuaGrowth] = {}
+    approximate: dict[str, None] = {}
     for number, chosen in enumerate(files):
         found.add(chosen)
         of_lua = ends.of_lua or has_lua(chosen.trace) and _lives_in_lua(files.blocks(number))
         ends = page.Ends({*ends.not_freed, not_freed(chosen.trace)}, of_lua)
         if why := chosen.trace.problem or cut_short(chosen.trace, None):
             cut[rollups.process_text(chosen.trace)] = str(why).removeprefix(f"{chosen.trace.name}: ")
+        if growth := lua_growth(chosen):
+            growths[rollups.process_text(chosen.trace)] = growth
+        approximate.update(dict.fromkeys(earlier_code.lines(chosen.trace)))
         command = command or chosen.trace.info().get("command", "")
         totals.add(files.blocks(number))
         sites.add_sums(lines, files.blocks(number))
@@ -309,7 +315,8 @@ def _write_processes(args: argparse.Namespace, paths: list[str]) -> int:
     remark = files.title("numbers are sums over the processes")
     drawings = _drawings(profile)
     figures = totals.figures()
-    _write(args, page.render(name, command, remark, figures, judged, found.errors, rows, drawings, accesses, ends, cut))
+    facts = accesses, ends, cut, growths, list(approximate)
+    _write(args, page.render(name, command, remark, figures, judged, found.errors, rows, drawings, *facts))
     return files.verdict()
 
 

@@ -9,19 +9,23 @@ from __future__ import annotations
 
 import base64
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any, NamedTuple
 
 from steve.analysis.totals import NEVER_FREED, program_end_text
 from steve.report.collect import clean
+from steve.report.lua_growth import MOST as MOST_PATHS, LuaGrowth
 from steve.report.page import environment
-from steve.report.sentences import KEPT, MOST, SAID, WAITING, WORTH, Sentence
+from steve.report.sentences import APPROXIMATE, KEPT, MOST, SAID, WAITING, WORTH, Sentence
+from steve.terminal.units import counted, human_bytes
+from steve.trace import earlier_code
 from steve.trace.rollups import PROCESS
 
 MOST_LINES = 60
 MOST_FOUND = 12  # lines of each rule
 MOST_PROCESSES = 1000
 NAME_LIMIT = 300  # letters of a name
+PATH_SUMS = ("more_bytes", "more_objects", "bytes", "objects")
 SUMS = ("blocks", "bytes", "live_bytes_at_peak", "live_bytes_at_end", "accesses")
 
 
@@ -58,6 +62,36 @@ def lines_of(rows: Iterable[Mapping[str, Any]], key: str = "bytes") -> list[Line
     return sorted(found.values(), key=lambda line: (-line.sums[key], line.text))
 
 
+def paths_of(growths: Mapping[str, LuaGrowth]) -> list[Line]:
+    """The paths through which Lua holds what grew between the last two snapshots of each process, those that grew most first.
+    growths: by process."""
+    found: dict[str, Line] = {}
+    for process, growth in growths.items():
+        for row in growth.rows:
+            text = clean(row["path"], NAME_LIMIT)
+            line = found.setdefault(text, Line(text, Counter(), Counter()))
+            line.sums.update({name: row[name] for name in PATH_SUMS})
+            line.processes[clean(process, NAME_LIMIT)] += row["more_bytes"]
+    return sorted(found.values(), key=lambda line: (-line.sums["more_bytes"], line.text))
+
+
+def _of_paths(paths: list[Line], peak: int) -> list[Sentence]:
+    """Through what Lua reaches what grew most between the last two snapshots, if that is much. peak: of all processes."""
+    if not paths or not peak or paths[0].sums["more_bytes"] < WORTH * peak:
+        return []
+    first = paths[0]
+    more = first.sums["more_bytes"]
+    return [
+        Sentence(
+            first.text,
+            f"retains {human_bytes(more)} more in the last snapshot of each process than in the one before ({more / peak:.1%} of "
+            f"the peaks): {counted(first.sums['objects'], 'object')}, {first.sums['more_objects']:,} of them more.",
+            f"in {first.where()}",
+            "#lua-growth",
+        )
+    ]
+
+
 class Ends(NamedTuple):
     """What is known of the blocks that live at the ends of the recordings. not_freed: what is true of them, as
     steve.analysis.totals.not_freed says it of each; of_lua: are some of them in a heap of Lua?"""
@@ -72,8 +106,11 @@ class Ends(NamedTuple):
         return "unsure" if self.of_lua else "unfreed"
 
 
-def sentences_of(found: Iterable[Found], totals: Mapping[str, Any], ends: Ends) -> list[Sentence]:
-    """What is wrong with the program, the worst of each kind of trouble. totals: `bytes` of `steve summary --json`."""
+def sentences_of(
+    found: Iterable[Found], totals: Mapping[str, Any], ends: Ends, approximate: Collection[str]
+) -> list[Sentence]:
+    """What is wrong with the program, the worst of each kind of trouble. totals: `bytes` of `steve summary --json`; approximate:
+    lines of Lua that are."""
     candidates = []
     for rule, lines in found:
         said = SAID.get(ends.key(rule["finding"]))
@@ -88,7 +125,8 @@ def sentences_of(found: Iterable[Found], totals: Mapping[str, Any], ends: Ends) 
     return [
         Sentence(
             line.text,
-            f"{said.text(line.sums['bytes'], line.sums['blocks'])} ({share:.1%} of {whole}).",
+            f"{said.text(line.sums['bytes'], line.sums['blocks'])} ({share:.1%} of {whole})"
+            f"{APPROXIMATE if line.text in approximate else ''}.",
             f"in {line.where()}",
             "",
         )
@@ -122,12 +160,16 @@ def render(
     accesses: bool,
     ends: Ends,
     cut: Mapping[str, str],
+    growths: Mapping[str, LuaGrowth],
+    approximate: list[str],
 ) -> bytes:
     """The page as UTF-8. name: of the files; command: of the first process; remark: what is true of the numbers;
     totals: the object of `steve summary --json`; findings, errors: those of `steve findings --json --by line,process`;
     rows: those of `steve sites`, likewise; drawings: flame graphs as SVG, by title; accesses: were they recorded of
-    all? ends: how the recordings ended; cut: what is missing at the ends of some, by process.
+    all? ends: how the recordings ended; cut: what is missing at the ends of some, by process; growths: what
+    grew in Lua between the last two snapshots, by process; approximate: lines of Lua that are.
     """
+    paths = paths_of(growths)
     found = [Found(rule, lines_of(rule["sites"][:])) for rule in findings]
     lines = lines_of(rows)
     page: str = (
@@ -142,7 +184,15 @@ def render(
             totals=totals,
             processes=_processes(totals["processes"]),
             hidden=max(len(totals["processes"]) - MOST_PROCESSES, 0),
-            sentences=sentences_of(found, totals["bytes"], ends),
+            sentences=[
+                *_of_paths(paths, totals["bytes"]["peak_live"]),
+                *sentences_of(found, totals["bytes"], ends, set(approximate)),
+            ][:MOST],
+            approximate=earlier_code.remark_on(approximate),
+            paths=paths[:MOST_PATHS],
+            most_paths=MOST_PATHS,
+            with_snapshots=len(growths),
+            too_large=[clean(process, NAME_LIMIT) for process, growth in growths.items() if growth.is_too_large],
             not_freed=" or ".join(sorted(ends.not_freed))
             + (", with garbage of Lua not yet collected" if ends.of_lua else ""),
             no_growth="".join(one.rule["not_judged"] or "" for one in found if one.rule["finding"] == "growth"),

@@ -8,7 +8,7 @@ import base64
 import json
 import os
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -22,6 +22,7 @@ from steve.analysis.blocks import Blocks
 from steve.analysis.several import Joined
 from steve.command import Command
 from steve.commands.sites import add_sums
+from steve.report.processes import Ends, Found, Line, sentences_of
 from steve.system.errors import SteveError
 from browser_page import history
 from test_report import checked_page
@@ -531,6 +532,16 @@ def test_page_of_workers_that_were_attached_to_at_the_same_time(steve: Steve, tr
     done = steve("report", "--changes", "a.ljt", "beside.ljt", "-o", "page.html", "-f")
     assert "one program" not in done.err and "<h1>What changed" in (steve.folder / "page.html").read_text()
     assert steve("report", "--changes", "--processes", "a.ljt", "beside.ljt").returncode == 2
+
+
+def test_sentences_name_lines_that_are_approximate() -> None:
+    rule = {"finding": "growth", "sites": []}
+    lines = [Line("f (a.lua:1)", Counter(bytes=5000, blocks=3), Counter({"a.ljt": 5000}))]
+    totals, ends = {"peak_live": 10000, "allocated": 20000}, Ends(set(), False)
+    for approximate in (set(), {"f (a.lua:1)"}):
+        (found,) = sentences_of([Found(rule, lines)], totals, ends, approximate)
+        assert found.line == "f (a.lua:1)"
+        assert found.text.endswith("; the line is approximate, as said below.") == bool(approximate), found
 
 
 def test_page_says_whose_end_is_missing(steve: Steve, trace: Maker) -> None:

@@ -490,6 +490,27 @@ def test_the_page_has_the_paths_that_grew(steve: Any, trace: Callable) -> None:
     assert json.loads(steve("report", "-q", "--json", path).out)["lua_growth"] == rows
 
 
+def test_the_page_of_processes_has_the_paths_that_grew_in_all(steve: Any, trace: Callable) -> None:
+    """The sums over the processes, the largest first; the first sentence names it."""
+    news = "N 0x900000 1000\nend exit"
+    for name in ("a.ljt", "b.ljt"):
+        trace(f"info pid {ord(name[0])}\n" + GROWN.replace("end exit", news), name)
+    trace("info pid 7\nN 4096 16\nend exit\n", "c.ljt")
+    rows = json.loads(steve("universe", "--json", "--diff", "a", "a.ljt").out)["paths"]
+    page = html.unescape(steve("report", "-q", "-o", "-", "a.ljt", "b.ljt", "c.ljt").out)
+    shown = page.split('id="lua-growth"')[1].split("</section>")[0]
+    assert "Between the last two snapshots of each of 2 processes" in shown
+    assert re.findall(r"<tr><td>(.*?)</td>", shown) == [row["path"] for row in rows]
+    sums = [int(n) for n in re.findall(r'</td><td class="n" title="([\d,]+)">', shown.replace(",", ""))]
+    assert sums[::2] == [2 * row["more_bytes"] for row in rows] and sums[1::2] == [2 * row["bytes"] for row in rows]
+    assert shown.count("2 processes, most in ") == len(rows)
+    first = re.sub(r"<.*?>", "", page.split('<ol class="first"')[1].split("</li>")[0])
+    assert (
+        f"{rows[0]['path']} retains" in first and "in the last snapshot of each process than in the one before" in first
+    )
+    assert 'id="lua-growth"' not in steve("report", "-q", "--processes", "-o", "-", "c.ljt", "c.ljt").out
+
+
 def test_the_larger_of_what_is_kept_comes_first(steve: Any, trace: Callable) -> None:
     """A path to all objects says more than one of the lines that made some of them; a line that made more, the same."""
     for size, first in ((300, "retains"), (5000, "made")):

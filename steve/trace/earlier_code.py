@@ -39,7 +39,11 @@ def _named(found: list[str]) -> str:
 
 def remark(trace: Trace) -> str:
     """What to know of the lines; "" if none is of that kind."""
-    found = lines(trace)
+    return remark_on(lines(trace))
+
+
+def remark_on(found: list[str]) -> str:
+    """What to know of these lines; "" if there are none."""
     if not found:
         return ""
     return (
