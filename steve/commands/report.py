@@ -43,8 +43,8 @@ function, line, file, object, type and thread. The numbers are those of `steve d
 With a folder or more than two traces, or with two of which one is the other's forked child, or that were attached to
 processes with the same command at the same time, the page is about all of them, as processes of one program: their
 totals, a table of the processes, what holds what grew in Lua between their last two snapshots, what `steve findings
---by line,process` finds, the lines that allocate and in how many processes, and flame graphs. It has no timeline, since the clocks of processes are not known well enough. With
---changes, two such traces are compared.
+--by line,process` finds, the lines that allocate and in how many processes, and flame graphs. It has no timeline,
+since the clocks of processes are not known well enough. With --changes, two such traces are compared.
 
 {WHERE_HELP}
 examples:
