@@ -338,6 +338,8 @@ def _measured(
     everything = list(dict.fromkeys([*compared, *defaults, *whole.measured(suggested)]))
     choice = choose(args.goal, everything, found, benches, parts.rest_name, tick)
     choice.doubt = _doubt(choice, program, args.duration)
+    choice.is_short = args.duration is None and reference.allocator.returns_later
+    choice.is_short &= is_too_short(program.seconds, _replay_seconds(choice))
     return choice, program
 
 
@@ -459,12 +461,12 @@ def _advice(choice: Choice, program: Program) -> list[str]:
         best = choice.contender
         if best != reference:
             lines.append(f"  the best of the others, {best.name}: {choice.verdict(best)}")
-        if any(map(choice.is_doubtful, choice.rows)):
+        if choice.doubt and any(choice.is_doubtful(row) and not choice.gains_later(row) for row in choice.rows):
             way = "--verify runs the program" + ("" if program.returning else "; --duration replays it in its time")
             lines.append(
                 f"  whether another allocator needs less than {reference.name} is not known: {choice.doubt}; {way}"
             )
-        return lines
+        return lines + _gained_later(choice)
     from steve.tune.measure import MEMORY
 
     memory = choice.goal if choice.goal in MEMORY else "peak"
@@ -485,9 +487,21 @@ def _advice(choice: Choice, program: Program) -> list[str]:
         f"CPU time of the replay {_change(cpu)}",
         f"  {_cost(choice, program)}",
     ]
+    lines += _gained_later(choice)
     if one.timed:
         lines.append(f"  {', '.join(one.timed)}: acts after some time; give --duration, or check it with --verify")
     return lines
+
+
+def _gained_later(choice: Choice) -> list[str]:
+    """The line about options of the reference that act after some time, which the replays did not last."""
+    names = [one.name for one in choice.rows if choice.gains_later(one) and choice.is_doubtful(one)]
+    if not names:
+        return []
+    return [
+        f"  what {', '.join(names[:NAMED])} gains is not known: the replays were too short for what {choice.reference.name} returns "
+        "without it; --verify shows it, or --duration"
+    ]
 
 
 def _returned_later(result: Result) -> list[str]:

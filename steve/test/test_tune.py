@@ -374,6 +374,27 @@ def test_an_option_that_is_suggested_may_be_the_most_promising(monkeypatch: pyte
     assert _hints(untried) == ["suggested by trace and goal, but not tried: 16 threads: options of arenas"]
 
 
+def test_what_acts_later_is_not_recommended_by_short_replays(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They do not see what the defaults return after some time, so that an option that returns it at once seems to gain that."""
+    replay = PretendedReplay(lambda *_: 1.0)
+    monkeypatch.setattr(time, "monotonic", lambda: replay.now)
+    jemalloc = OptionSet(read_table(str(SOURCE / "drivers/allocators/jemalloc.toml"), "jemalloc"))
+    at_once = jemalloc.with_setting("dirty_decay_ms", "0")
+    bench = Bench(replay, "whole", "peak", Budget())  # type: ignore
+    bench.measure([jemalloc], 5, 1e18, lambda: None)
+    replay.cost = lambda *_: 0.5
+    bench.measure([at_once], 5, 1e18, lambda: None)
+    for short in (False, True):
+        found = Found([], 2)
+        choice = Choice("peak", jemalloc, found, bench, bench, bench, "", [jemalloc, at_once], is_short=short)
+        assert choice.recommended == (jemalloc if short else at_once)
+        assert choice.verdict(at_once) == ("not known, see below" if short else "recommended")
+        said = "what jemalloc dirty_decay_ms=0 gains is not known: the replays were too short for what jemalloc returns"
+        assert (said in _text(Result(choice))) == short, _text(Result(choice))
+        choice.goal = "time"
+        assert not choice.is_doubtful(at_once)
+
+
 def pretended_defaults(monkeypatch: pytest.MonkeyPatch, one_arena: float = 1.0) -> PretendedReplay:
     """Replays of which mimalloc is best, but for glibc with one arena if that costs less."""
     costs = {"": 1.0, "libjemalloc": 0.9, "libmimalloc": 0.5, "libtcmalloc_minimal": 1.2}

@@ -34,7 +34,8 @@ class Choice:
     """The candidates of the search, with their replays of three parts: the searched one, the whole file, and the
     held-out one, which is called `held_out_name`; without one, `held_out` is `whole`. candidates: the best of the search
     and all defaults. doubt: why the program may need less memory on the allocator of the reference than its replay does, so
-    that no other allocator is known to need less; "" if nothing says so."""
+    that no other allocator is known to need less; "" if nothing says so. is_short: may the reference return memory after a time
+    that the replays did not last? Then it is not known either what its options gain that act after some time."""
 
     goal: str
     reference: OptionSet
@@ -45,6 +46,7 @@ class Choice:
     held_out_name: str
     candidates: list[OptionSet]
     doubt: str = ""
+    is_short: bool = False
 
     @cached_property
     def rows(self) -> list[OptionSet]:
@@ -129,7 +131,12 @@ class Choice:
 
     def is_doubtful(self, one: OptionSet) -> bool:
         """Is it not known whether an option set needs less memory than the reference, and is that the goal?"""
-        return bool(self.doubt) and one.allocator != self.reference.allocator and self.goal in (*MEMORY, "balance")
+        is_other = one.allocator != self.reference.allocator
+        return self.goal in (*MEMORY, "balance") and (bool(self.doubt and is_other) or self.gains_later(one))
+
+    def gains_later(self, one: OptionSet) -> bool:
+        """Is it an option of the reference that acts after some time, which the replays did not last?"""
+        return self.is_short and one.allocator == self.reference.allocator and bool(one.timed)
 
     def _shortfall(self, bench: Bench, one: OptionSet, base: OptionSet, part: str) -> str:
         """Why an option set is not certainly better than another one on a part; "" if it is."""
