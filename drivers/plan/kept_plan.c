@@ -1,7 +1,6 @@
 /* kept_plan.c - keeps the plan of an ops file in a file, for the replays after the first.
  *
- * Reading a large ops file takes several times as long as replaying it, and steve tune and steve compare replay one file
- * often. The kept file has the plan as it is in memory, and at its end a record of what it was made of. It is used only if
+ * Reading a large ops file takes several times as long as replaying it, and steve tune replays one file often. The kept file has the plan as it is in memory, and at its end a record of what it was made of. It is used only if
  * this user made it with this steve-replay, and the ops file is still the same; otherwise it is made again.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later */
@@ -83,7 +82,9 @@ static bool copy_all(int to, int from)
         return false;
     while (at < s.st_size) {
         const ssize_t n = sendfile(to, from, &at, (size_t)(s.st_size - at));
-        if (n <= 0 && errno != EINTR)
+        if (n == 0)
+            errno = EIO; /* the source has become shorter */
+        if (n == 0 || (n < 0 && errno != EINTR))
             return false;
     }
     return true;
@@ -93,8 +94,10 @@ static bool copy_all(int to, int from)
 static bool keep(const struct plan *plan, const char *kept, struct ending *ending)
 {
     char part[4096];
-    if (snprintf(part, sizeof part, "%s.%ld.part", kept, (long)getpid()) >= (int)sizeof part)
+    if (snprintf(part, sizeof part, "%s.%ld.part", kept, (long)getpid()) >= (int)sizeof part) {
+        errno = ENAMETOOLONG;
         return false;
+    }
     const int fd = open(part, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, S_IRUSR | S_IWUSR);
     ending->facts = plan->facts;
     bool good = fd >= 0 && copy_all(fd, plan->fd) && write(fd, ending, sizeof *ending) == sizeof *ending;

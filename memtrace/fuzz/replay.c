@@ -4,7 +4,7 @@
  *
  * Prints how many inputs it ran. To fuzz, omit this file and let clang provide the engine, for example
  *   clang -g -O1 -fsanitize=fuzzer,address,undefined -D_GNU_SOURCE -std=gnu11 -I. \
- *       memtrace/fuzz/fuzz_reader.c memtrace/{base,format,blocks,read,write,ops}/*.c -lzstd -lxxhash -o fuzz_reader
+ *       memtrace/fuzz/fuzz_reader.c memtrace/{base,format,blocks,read,write,ops}/[a-z]*.c -lzstd -lxxhash -o fuzz_reader
  *   ./fuzz_reader -max_total_time=60 CORPUS
  *
  * SPDX-License-Identifier: GPL-2.0-or-later

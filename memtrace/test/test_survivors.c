@@ -313,16 +313,16 @@ static void test_crafted_containers(void **state)
     } cases[] = {
         {{{"\0\0", 2}}, false, true, NULL, false},
         {{{"\0\1", 2}}, false, true, NULL, true},
-        {{{"\0", 1}}, false, false, NULL}, /* an empty list is as good as none */
-        {{{"\1\0", 2}, {"\0", 1}}, false, true, NULL},
-        {{{"\1", 1}, {"\0\0", 2}}, false, true, NULL},
-        {{{"\0\2", 2}}, false, false, "list of containers"},  /* no such block */
-        {{{"\0\0\1", 3}}, false, true, "list of containers"}, /* nor this one */
-        {{{"\2\0", 2}}, false, false, "list of containers"},
-        {{{"\0\x80", 2}}, false, false, "list of containers"},
-        {{{"\0\0", 2}, {"\0", 1}}, false, false, "list of containers"}, /* one more than was said */
-        {{{"\1\0", 2}}, false, false, "out of order"},                  /* one less */
-        {{{"\0\0", 2}}, true, true, "out of order"},
+        {{{"\0", 1}}, false, false, NULL, false}, /* an empty list is as good as none */
+        {{{"\1\0", 2}, {"\0", 1}}, false, true, NULL, false},
+        {{{"\1", 1}, {"\0\0", 2}}, false, true, NULL, false},
+        {{{"\0\2", 2}}, false, false, "list of containers", false},  /* no such block */
+        {{{"\0\0\1", 3}}, false, true, "list of containers", false}, /* nor this one */
+        {{{"\2\0", 2}}, false, false, "list of containers", false},
+        {{{"\0\x80", 2}}, false, false, "list of containers", false},
+        {{{"\0\0", 2}, {"\0", 1}}, false, false, "list of containers", false}, /* one more than was said */
+        {{{"\1\0", 2}}, false, false, "out of order", false},                  /* one less */
+        {{{"\0\0", 2}}, true, true, "out of order", false},
     };
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {

@@ -281,7 +281,7 @@ def _doubt(result: Comparison, program: Program, unseen: Sequence[str]) -> str:
     if program.returning and reference == program.allocator:
         return f"not known, since the program may return some by {program.returning}, which no replay does"
     if reference in unseen:
-        return f"not known, since {reference} may return some while the program runs, which is not seen, see below"
+        return f"not known, since {reference} may return some while the program runs, which is not seen"
     return ""
 
 

@@ -79,9 +79,9 @@ A block can be found by several rules. The output shows each rule with its thres
 {chr(10).join(listing.entry(rule.key, rule.text(DEFAULTS), 16) for rule in ALL)}
 --json: a list with an object for each rule: finding, title, rule, help (what usually helps), not_judged (what the
 rule could not judge in this trace, and why; null: nothing), blocks, bytes, accesses, share, and the list sites with
-the columns below; growth also has the list holders: of sites that grow, by what the last snapshot of Lua shows them
-held (site, path, share: part of what is reachable of the site, snapshot). --csv: a line for each rule and site, and
-for each context of errors.
+the columns below; growth also has the list holders: for sites that grow, through which path Lua reaches most of their
+blocks in the last snapshot (site, path, share: the part of the reachable bytes, snapshot). --csv: a line for each
+rule and site, and for each context of errors.
 The errors of the program (rule `errors`) come first: accesses to freed memory, accesses beyond the end of a block or
 beside a block of malloc, and double, invalid, inside, wrong-heap and mismatched frees. Errors made at the same place
 form one context. Loads beyond the end of a block are not reported if they are aligned to their size or made by

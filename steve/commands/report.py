@@ -178,6 +178,8 @@ def _by_offset(data: Any) -> dict[str, Any]:
 
 def _decide(args: argparse.Namespace) -> None:
     """Set the option --processes of two traces, if they say themselves that they are of one program."""
+    if args.changes and (args.more or not args.second or os.path.isdir(args.file)):
+        raise UsageError("--changes compares two traces")
     if args.more or args.processes or args.changes or not args.second:
         return
     if are_of_one_program(args.file, args.second):

@@ -337,18 +337,18 @@ def _measured(
     benches = (searched, whole, held_out)
     everything = list(dict.fromkeys([*compared, *defaults, *whole.measured(suggested)]))
     choice = choose(args.goal, everything, found, benches, parts.rest_name, tick)
-    choice.doubt = _doubt(choice, program, args.duration)
-    choice.is_short = args.duration is None and reference.allocator.returns_later
-    choice.is_short &= is_too_short(program.seconds, _replay_seconds(choice))
+    returns_later = args.duration is None and reference.allocator.returns_later
+    choice.is_short = returns_later and is_too_short(program.seconds, _replay_seconds(choice))
+    choice.doubt = _doubt(choice, program)
     return choice, program
 
 
-def _doubt(choice: Choice, program: Program, duration: float | None) -> str:
+def _doubt(choice: Choice, program: Program) -> str:
     """Why the program may need less memory on the reference than the replay does; "" if nothing says so."""
     reference = choice.reference.allocator
     if reference.name == program.allocator and program.returning:
         return f"the program may return memory by {program.returning}, which no replay does"
-    if duration is None and reference.returns_later and is_too_short(program.seconds, _replay_seconds(choice)):
+    if choice.is_short:
         return f"{reference.name} may return memory while the program runs, which a short replay does not see"
     return ""
 
@@ -461,7 +461,7 @@ def _advice(choice: Choice, program: Program) -> list[str]:
         best = choice.contender
         if best != reference:
             lines.append(f"  the best of the others, {best.name}: {choice.verdict(best)}")
-        if choice.doubt and any(choice.is_doubtful(row) and not choice.gains_later(row) for row in choice.rows):
+        if any(choice.is_doubtful(row) and not choice.gains_later(row) for row in choice.rows):
             way = "--verify runs the program" + ("" if program.returning else "; --duration replays it in its time")
             lines.append(
                 f"  whether another allocator needs less than {reference.name} is not known: {choice.doubt}; {way}"
@@ -495,7 +495,9 @@ def _advice(choice: Choice, program: Program) -> list[str]:
 
 def _gained_later(choice: Choice) -> list[str]:
     """The line about options of the reference that act after some time, which the replays did not last."""
-    names = [one.name for one in choice.rows if choice.gains_later(one) and choice.is_doubtful(one)]
+    from steve.tune.choice import UNKNOWN
+
+    names = [one.name for one in choice.rows if choice.gains_later(one) and choice.verdict(one) == UNKNOWN]
     if not names:
         return []
     return [

@@ -532,6 +532,9 @@ def test_page_of_workers_that_were_attached_to_at_the_same_time(steve: Steve, tr
     done = steve("report", "--changes", "a.ljt", "beside.ljt", "-o", "page.html", "-f")
     assert "one program" not in done.err and "<h1>What changed" in (steve.folder / "page.html").read_text()
     assert steve("report", "--changes", "--processes", "a.ljt", "beside.ljt").returncode == 2
+    for files in (["a.ljt"], ["a.ljt", "beside.ljt", "run.ljt"], ["."]):
+        done = steve("report", "--changes", *files, "-o", "page.html", "-f")
+        assert done.returncode == 2 and "--changes compares two traces" in done.err
 
 
 def test_sentences_name_lines_that_are_approximate() -> None:

@@ -6,7 +6,7 @@
  * was at the beginning: its heaps, but also its stacks and its data. So a few MiB say nothing.
  *
  * The most that it has used is a fact, for programs whose runtime has pools of its own: a reader compares it with the blocks.
- * After an attach, what it had before is one: no heap can have been larger.
+ * After an attach, what it had before is one: no heap was larger, but for what was swapped out.
  */
 #include "ljtrace/native/inside/unseen.h"
 #include "ljtrace/native/inside/calls.h"
