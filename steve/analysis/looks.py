@@ -12,7 +12,7 @@ from collections.abc import Callable, Container, Iterable
 from typing import TYPE_CHECKING, NamedTuple
 
 from steve.analysis import live_at, totals
-from steve.analysis.owners import CHANGED, FREE, KINDS, LUA, RECORDER, TITLES, Finder
+from steve.analysis.owners import CHANGED, FILES, FREE, JIT, KINDS, LUA, OTHER, OWN, RECORDER, STACKS, TITLES, Finder
 from steve.system.errors import UsageError
 from steve.terminal.progress import Progress
 from steve.terminal.units import counted, human_bytes, human_ns
@@ -207,6 +207,7 @@ def of_older_mappings(size: int) -> list[str]:
 # -- free memory --
 
 FREE_PART, FREE_LEAST = 20, 1 << 20  # percent of what is resident, and bytes
+OUTSIDE_LEAST = 16 << 20  # bytes
 # the finding kept_free: its title, its rule, and what to do about it
 FREE_TITLE = "Free, kept by the allocator"
 FREE_RULE = (
@@ -243,13 +244,15 @@ LEAST_RETURNABLE = 0.1  # of the free memory, for the call that returns it to be
 
 class KeptFree(NamedTuple):
     """The free memory that allocators keep at the last look, in bytes. whole: of free, in whole pages; returnable: of
-    whole, what can be returned to the system at most; resident: all that is; recorder: of resident, the recorder's."""
+    whole, what can be returned to the system at most; resident: all that is; recorder: of resident, the recorder's; outside:
+    of resident, what no allocator has, such as mappings of the program, files and stacks."""
 
     free: int
     whole: int
     returnable: int
     resident: int
     recorder: int
+    outside: int = 0
 
     @property
     def of_program(self) -> int:
@@ -260,6 +263,16 @@ class KeptFree(NamedTuple):
     def is_much(self) -> bool:
         """Is it worth a finding?"""
         return self.free >= FREE_LEAST and 100 * self.free >= FREE_PART * self.of_program
+
+    @property
+    def of_outside(self) -> str:
+        """A phrase on what no allocator has, if that is most of what is resident; else ""."""
+        if self.outside < OUTSIDE_LEAST or 2 * self.outside < self.of_program:
+            return ""
+        return (
+            f"{human_bytes(self.outside)} of the {human_bytes(self.of_program)} that were resident at the last look, which no "
+            "allocator has (mappings of the program, files, stacks): steve resident --at end says whose they are"
+        )
 
     @property
     def of_resident(self) -> str:
@@ -283,7 +296,8 @@ def kept_free(chosen: Blocks) -> tuple[KeptFree | None, str]:
     found = Finder(chosen.trace, looks[-1], live).find(by_block=False)
     kinds = found.by_kind()
     whole, returnable = (sum(getattr(owned, name) for owned in found.parts) for name in ("whole", "returnable"))
-    return KeptFree(kinds[FREE] + kinds[LUA], whole, returnable, found.resident, kinds[RECORDER]), ""
+    outside = sum(kinds[kind] for kind in (OWN, FILES, STACKS, JIT, OTHER))
+    return KeptFree(kinds[FREE] + kinds[LUA], whole, returnable, found.resident, kinds[RECORDER], outside), ""
 
 
 # -- measures of a trace --

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from steve.analysis.live_at import LiveBlocks
     from steve.trace._memtrace import Pages, Trace
 
+FEW_STARTS = 4  # functions in which threads begin that are named
 BEFORE = "before"  # the kind of a row: a part of owners.OTHER
 TITLE_BEFORE = "private memory of unknown owner, mapped before the attach"
 
@@ -159,6 +160,23 @@ class View:
         ended = f" and {kept} that have ended" if kept > 0 else ""
         return f"of {counted(threads, 'thread')}{ended}, {human_bytes(reserved)} reserved"
 
+    def large_stacks(self) -> list[str]:
+        """What is to be said of stacks that are much of what is resident."""
+        sizes = [owned.resident for owned in self.of(STACKS)]
+        if sum(sizes) < max(1 << 20, self.found.resident // 20):
+            return []
+        begin = [
+            f"{line.function} ({os.path.basename(line.file)})" if line.file else line.function
+            for line in self.places.thread_functions()
+        ]
+        more = f" and {len(begin) - FEW_STARTS} more" if len(begin) > FEW_STARTS else ""
+        starts = f" Threads begin in {', '.join(begin[:FEW_STARTS])}{more}." if begin else ""
+        return [
+            f"Stacks: the largest has {human_bytes(max(sizes))} (--by mapping: each). A stack keeps what was ever touched until "
+            f"its thread ends. Which calls touched it is not recorded: deep recursion, large local arrays or alloca; gcc "
+            f"-fstack-usage lists the bytes of each function.{starts}"
+        ]
+
     # -- by mapping, site, library --
 
     def of_mappings(self) -> list[dict]:
@@ -288,6 +306,7 @@ def remarks_of(trace: Trace, view: View, facts: dict, at: str) -> list[str]:
     if "attached" in info:
         texts += looks.from_before(info)
         texts += looks.of_older_mappings(sum(owned.resident for owned in view.older()))
+    texts += view.large_stacks()
     whole, below = view.whole(FREE) if view.knows_free(FREE) else (0, 0)
     if whole and view.allocator and view.allocator.caveat:
         texts.append(view.allocator.caveat)

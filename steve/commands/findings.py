@@ -351,11 +351,14 @@ class OfAll:
                 reasons.setdefault(not_judged, chosen.trace.name)
             if rule.key == "growth" and self.args.by == "stack" and len(self.args.files) == 1:
                 self._holders = holders_of(chosen, rollup, sums)
-        if left_out := left_out_of(chosen, [rule for rule in self.rules if rule not in judged], chosen.args):
-            self.left_out.setdefault(left_out, []).append(chosen.trace.name)
+        left_out = left_out_of(chosen, [rule for rule in self.rules if rule not in judged], chosen.args)
         if wants_free(self.args):
-            self._add_free(*looks.kept_free(chosen), chosen.trace.name)
+            free, why = looks.kept_free(chosen)
+            self._add_free(free, why, chosen.trace.name)
+            left_out += [free.of_outside] if free and free.of_outside else []
             self._calls[looks.free_call(chosen.trace)] = None
+        if left_out:
+            self.left_out.setdefault("; ".join(left_out), []).append(chosen.trace.name)
         self._has_snapshots |= has_snapshots(chosen.trace.info())
         if chosen.errors:
             self._add_errors(errors_of(chosen, found.errors, self.args), chosen.trace)
@@ -626,9 +629,9 @@ def is_judged(rule: Rule, accesses: bool, sample: Sample) -> bool:
     return (accesses or not rule.of_accesses) and not (rule.of_all and sample)
 
 
-def left_out_of(chosen: blocks.Blocks, rules: list[Rule], args: argparse.Namespace) -> str:
-    """A remark on requested rules that cannot be evaluated, "" if there are none: `rules`, accesses to freed
-    memory, errors in a part of the trace."""
+def left_out_of(chosen: blocks.Blocks, rules: list[Rule], args: argparse.Namespace) -> list[str]:
+    """Remarks on requested rules that cannot be evaluated: `rules`, accesses to freed memory, errors in a part of the
+    trace."""
     errors = wants_errors(args)
     if chosen.sample:
         why = "is a sample of the blocks"
@@ -642,7 +645,7 @@ def left_out_of(chosen: blocks.Blocks, rules: list[Rule], args: argparse.Namespa
             "freed memory was not watched (--trace-freed=no): accesses to it are not reported, "
             "and double frees are reported as invalid ones"
         )
-    return "; ".join(parts)
+    return parts
 
 
 def run(args: argparse.Namespace) -> int:

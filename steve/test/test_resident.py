@@ -372,6 +372,37 @@ def test_a_table(steve: Steve, trace: Maker) -> None:
     assert "stacks: of 2 threads, 32 KiB reserved" in text
 
 
+def test_large_stacks_name_the_functions_in_which_threads_begin(steve: Steve, trace: Maker) -> None:
+    """Each function once, whatever it was doing; what has no C library below it is not in a thread."""
+    size = 1 << 20
+    small = f"mapping {STACK} {pages(8)} {RW} {pages(2)} - 6:0 2:{ALONE}"
+    assert small in SCRIPT
+    stacks = (
+        "stack start_thread serve@app.c:9 draw@app.c:5\nstack start_thread serve@app.c:8\nstack main draw@app.c:5\n"
+    )
+    added = "N 0x600000 10 4\nN 0x600100 10 5\nN 0x600200 10 6\n"
+    script = SCRIPT.replace("stack =[recorder]\n", f"stack =[recorder]\n{stacks}").replace(
+        "time 20\n", f"{added}time 20\n"
+    )
+    assert "Stacks:" not in (trace(script), steve("resident", "t.ljt").out)[1]
+    script = script.replace(f"loaded 2 {pages(8)}", f"loaded 2 {pages(400)}")
+    trace(script.replace(small, f"mapping {STACK} {pages(400)} {RW} {size} - 144:0 256:{ALONE}"))
+    (line,) = [line for line in steve("resident", "t.ljt").out.splitlines() if line.startswith("Stacks:")]
+    assert line.startswith("Stacks: the largest has 1 MiB (--by mapping: each).")
+    assert line.endswith(" Threads begin in serve (app.c).")
+
+
+def test_findings_name_what_no_allocator_has(steve: Steve, trace: Maker) -> None:
+    trace(SCRIPT)
+    assert "steve resident" not in steve("findings", "t.ljt").out
+    end = f"mapping {HEAP} {pages(10)} {RW} {pages(10)} [heap] 10:{ALONE}\n"
+    other = f"mapping {OWN} {pages(5000)} {RW} {pages(5000)} - 5000:{ALONE}\nregion {OWN} {pages(5000)} 2\n"
+    assert end in SCRIPT
+    trace(SCRIPT.replace(end, end + other).replace("pages 100 end - 1 0 1 0", "pages 100 end - 1 0 2 1"))
+    done = steve("findings", "t.ljt")
+    assert "19.5 MiB of the 19.6 MiB that were resident at the last look, which no allocator has" in done.out, done.out
+
+
 def test_pages_of_zeros_do_not_count(steve: Steve, trace: Maker) -> None:
     """Pages that were only read are all the same page of zeros, which the kernel does not count."""
     trace(

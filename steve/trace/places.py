@@ -13,7 +13,7 @@ from __future__ import annotations
 import os
 from array import array
 from collections.abc import Callable, Collection
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
 from steve.terminal.tables import StackText
@@ -207,6 +207,30 @@ class Places:
                 at_lua.append(frame if is_at_lua else at_lua[callers])
                 of_program.append(frame if is_own else of_program[callers])
                 named.append(frame if has_name else named[callers])
+
+    def thread_functions(self) -> list[Line]:
+        """The functions of the program in which its threads begin, by the order of their first stacks: the outermost frame of
+        the program in each stack that begins with the C library's start of a thread. A thread without stacks, and all threads if
+        the C library has no symbols, are not known."""
+        self._reach(self.trace.counts()["stacks"] - 1)
+        in_thread, found = bytearray(1), {}
+        starts_thread = cache(self._starts_thread)
+        for first in range(1, len(self._of_program), FEW):
+            links = (
+                column.tolist() for column in self.trace.stack_links(first, min(first + FEW, len(self._of_program)))
+            )
+            for each, callers, frame in zip(range(first, first + FEW), *links):
+                callers = callers if callers < each else 0
+                in_thread.append(in_thread[callers] or starts_thread(frame))
+                if in_thread[callers] and self._of_program[each] and not self._of_program[callers]:
+                    found[self._of_program[each]] = None
+        lines = (self.find_frame(frame).line for frame in found)
+        return list({(line.file, line.function): line for line in lines}.values())
+
+    def _starts_thread(self, number: int) -> bool:
+        """Is it a frame of the C library's start of a thread?"""
+        frame = self.trace.frame(number)
+        return frame is not None and frame.function == START_OF_THREAD
 
     def _kinds(self, number: int) -> tuple[bool, bool, bool]:
         """Is it a frame at a line of Lua, one of the program, and one with a name? What starts a program or a thread
