@@ -33,7 +33,10 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { LOOK = 10, STEADY = 500 /* milliseconds */, REST = 10, ENTRIES = 1 << 15, RUN_BYTES = 10 };
+enum { REST = 10, ENTRIES = 1 << 15, RUN_BYTES = 10 };
+enum { LOOK = 10, STEADY = 500, SELDOM = 1000 }; /* milliseconds */
+/* How much of the time until a look passes until the next one at the latest: a LATER-th. */
+enum { LATER = 4 };
 #define SPARSE (256ULL << 30)
 /* Bits of an entry of pagemap. */
 #define ENTRY_PRESENT (1ULL << 63)
@@ -65,6 +68,7 @@ struct pages {
     uint64_t every, page;
     /* Milliseconds: when to ask next whether it is time to look, when the last look ended, and how long it took. */
     uint64_t next, taken, took;
+    uint64_t created;  /* likewise: when this began */
     uint64_t highest;  /* the most bytes that were resident at a look */
     bool grew;         /* the last look was the first or because of growth */
     bool any;          /* there was a look */
@@ -103,6 +107,7 @@ struct pages *pages_new(int pid, uint64_t every)
         abort();
     p->pid = pid;
     p->every = every / 1000000;
+    p->created = now();
     p->page = (uint64_t)sysconf(_SC_PAGESIZE);
     p->scans = true; /* unless it turns out that the kernel cannot */
     return p;
@@ -191,10 +196,14 @@ const char *pages_due(struct pages *p)
         return "first";
     if (bytes > p->highest + p->highest / 10)
         return "growth";
-    const uint64_t pause = p->every > REST * p->took ? p->every : REST * p->took;
-    if (p->every && at >= p->taken + pause)
+    const uint64_t age = at - p->taken;
+    if (age < REST * p->took)
+        return NULL;
+    if (p->grew && age >= STEADY)
+        return "steady";
+    if (p->every && age >= p->every)
         return "time";
-    return p->grew && at >= p->taken + STEADY && at >= p->taken + REST * p->took ? "steady" : NULL;
+    return age >= SELDOM && age >= (p->taken - p->created) / LATER ? "time" : NULL;
 }
 
 /* -- what the kernel says of mappings -- */

@@ -23,7 +23,8 @@ struct pages *pages_new(int pid, uint64_t every);
 /* Milliseconds until pages_due may say something else than NULL; 0 = now. */
 int pages_wait(const struct pages *p);
 /* Is it time to look, and why? "first"; "growth", if a tenth more is resident than at any look before; "steady",
- * half a second after one of these; or "time". NULL = no. */
+ * half a second after one of these; or "time", if the interval that was asked for has passed, or a second or more that is a
+ * quarter of the time until the last look: so their number grows with the logarithm of the time. NULL = no. */
 const char *pages_due(struct pages *p);
 /* Look, and write what is seen. regions: the program's own; ring: its header has the memory of the recorder in the program.
  * time: of the trace; name: of the mark, or "". */

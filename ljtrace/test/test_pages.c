@@ -15,6 +15,7 @@
 #include <sys/mman.h>
 #include <sys/utsname.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 #include <cmocka.h>
 #include "ljtrace/collector/pages.h"
@@ -330,6 +331,32 @@ static void it_is_time_to_look_when_much_is_new(void **state)
     end(&t);
 }
 
+/* So is time, without being asked for: a second at least. What the look says of itself is "time". */
+static void an_old_look_is_followed_by_another_one(void **state)
+{
+    struct trace t;
+    const struct regions none = {0};
+    const char *reasons[] = {NULL, NULL};
+    struct timespec from, to;
+    (void)state;
+    begin(&t);
+    struct pages *p = pages_new(getpid(), 0);
+    pages_take(p, t.writer, &none, &s_ring, 1, "first", "");
+    clock_gettime(CLOCK_MONOTONIC, &from);
+    for (uint64_t i = 0; i < 2; i++) {
+        while (!(reasons[i] = pages_due(p)))
+            usleep(1000);
+        pages_take(p, t.writer, &none, &s_ring, i + 2, reasons[i], "");
+    }
+    clock_gettime(CLOCK_MONOTONIC, &to);
+    assert_string_equal(reasons[0], "steady");
+    assert_string_equal(reasons[1], "time");
+    assert_true((to.tv_sec - from.tv_sec) * 1000 + (to.tv_nsec - from.tv_nsec) / 1000000 >= 1499);
+    pages_free(p);
+    read_back(&t);
+    end(&t);
+}
+
 /* The first process is root's. */
 static void what_cannot_be_read_is_said(void **state)
 {
@@ -378,6 +405,7 @@ int main(void)
                                        cmocka_unit_test(pages_of_two_processes_are_shared),
                                        cmocka_unit_test(many_runs_are_in_parts),
                                        cmocka_unit_test(it_is_time_to_look_when_much_is_new),
+                                       cmocka_unit_test(an_old_look_is_followed_by_another_one),
                                        cmocka_unit_test(what_cannot_be_read_is_said),
                                        cmocka_unit_test(a_process_that_is_gone_is_not_looked_at)};
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -50,8 +50,8 @@ enum { LAUNCHER_FAILED = 125 };
     "  --sample-stacks=TIME  record the stack of each thread after each TIME of its CPU time, such\n"        \
     "                     as 10ms\n"                                                                         \
     "  --pages[=TIME]     look at the pages of the process, for steve resident: at marks, when a\n"          \
-    "                     tenth more memory is resident than before, at the end, and each TIME,\n"           \
-    "                     such as 1s for a server\n"                                                         \
+    "                     tenth more memory is resident than before, when a quarter more time has\n"         \
+    "                     passed, at the end, and each TIME, such as 1s for a server\n"                      \
     "  --pages-signal=SIG  look when this command gets the signal SIG: USR1, USR2 or HUP\n"                  \
     "  --sample-seed=N    select the same blocks in each run of a program that does the same\n"
 
