@@ -89,10 +89,10 @@ COLUMNS = {"kind": OF_KIND, "mapping": OF_MAPPING, "site": OF_SITE, "library": O
 ORDERS = {"kind": None, "mapping": "rss", "site": "bytes", "library": "bytes", "look": None}
 EXAMPLES = f"""\
 `ljtrace run --pages` and `ljtrace attach --pages` look at the pages of the process from time to time: first, when a
-tenth more memory is resident than at any look before, half a second after such a look if none followed (steady), when
-the last look is older than a second and than a quarter of the time until it, at marks, and at the end. `--pages=1s`
-looks each second, too. There is no look at the end of a program that is killed by a signal. This command shows one of these looks. The rows of --by kind add up to what the kernel reports as resident
-(RSS).
+tenth more memory is resident than at any look before, half a second after such a look if none followed (steady),
+when the last look is older than a second and than a quarter of the time until it, at marks, and at the end.
+`--pages=1s` looks each second, too. There is no look at the end of a program that is killed by a signal. This
+command shows one of these looks. The rows of --by kind add up to what the kernel reports as resident (RSS).
 
   live       bytes of live blocks that are resident, as `steve sites` has them
   free       bytes of the C allocator's pages in no live block: whole pages, which can be returned to the system, and
