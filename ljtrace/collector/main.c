@@ -244,6 +244,8 @@ static void begin_writing(struct collector *c)
     c->limit_name = limit == wanted ? "--max-size" : "the limit on the size of files (ulimit -f)";
     if (c->process[0])
         mt_writer_info(c->writer, "process", c->process);
+    if (c->recording.pages_every)
+        remarks_number(c, "pages_every", c->recording.pages_every);
     if (c->recording.keep_last)
         c->keep = keep_for(limit);
     else if (limit)

@@ -151,7 +151,7 @@ def of_the_end(trace: Trace, pages: Pages) -> list[str]:
         else f"There was no look at the end, of which the trace says nothing: the last look is {when}."
     )
     more = " --pages=TIME, such as --pages=1s, looks at regular times, too."
-    return [why if any(look.reason == "time" for look in of_trace(trace)) else why + more]
+    return [why if "pages_every" in trace.info() else why + more]
 
 
 def of_growth(every: list[Pages], number: int) -> list[str]:

@@ -256,5 +256,8 @@ def run(args: argparse.Namespace) -> int:
         args.by
     ]
     facts = {**facts_of(trace, found, number), "by": args.by}
-    write(args, facts, rows(), title_of(facts), remarks_of(trace, view, facts, args.at) if args.by == "kind" else [])
+    remarks = looks.of_the_end(trace, pages) if args.at == "end" else []
+    if args.by == "kind":
+        remarks = remarks_of(trace, view, facts, args.at)
+    write(args, facts, rows(), title_of(facts), remarks)
     return source.verdict(NAME, trace)

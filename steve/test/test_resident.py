@@ -229,7 +229,10 @@ def test_there_was_no_look_at_the_end(steve: Steve, trace: Maker) -> None:
     out = steve("resident", "t.ljt", "--at", "end").out
     assert "the program ended by SIGKILL, the last look is 6.5 s before its end. --pages=TIME" in out
     assert "no look at the end" not in steve("resident", "t.ljt", "--at", "2").out
-    trace(growing("first", "time", "time"))
+    assert (
+        "the last look is 6.5 s before its end. --pages=TIME" in steve("resident", "--at=end", "--by=site", "t.ljt").out
+    )
+    trace(f"info pages_every 1000000000\n{growing('first', 'time', 'time')}")
     out = steve("resident", "t.ljt", "--at", "end").out
     assert "the last look is 6.5 s before its end." in out and "--pages=TIME" not in out, "it looked at regular times"
     trace(growing("first", "end"))
