@@ -29,7 +29,7 @@ enum {
 enum recording_universe {
     UNIVERSE_NONE,
     UNIVERSE_NOW,     /* of each state that there is when the recording begins */
-    UNIVERSE_GROWING, /* the same, and each time a state's heap has grown by half since its last one */
+    UNIVERSE_GROWING, /* the same, and each time a state's heap has grown since its last one */
     UNIVERSES
 };
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Container, Iterable
 from typing import TYPE_CHECKING, NamedTuple
 
 from steve.analysis import live_at, totals
-from steve.analysis.owners import CHANGED, FILES, FREE, JIT, KINDS, LUA, OTHER, OWN, RECORDER, STACKS, TITLES, Finder
+from steve.analysis.owners import CHANGED, FILES, FREE, JIT, KINDS, LUA, OWN, RECORDER, STACKS, TITLES, Finder
 from steve.system.errors import UsageError
 from steve.terminal.progress import Progress
 from steve.terminal.units import counted, human_bytes, human_ns
@@ -296,7 +296,7 @@ def kept_free(chosen: Blocks) -> tuple[KeptFree | None, str]:
     found = Finder(chosen.trace, looks[-1], live).find(by_block=False)
     kinds = found.by_kind()
     whole, returnable = (sum(getattr(owned, name) for owned in found.parts) for name in ("whole", "returnable"))
-    outside = sum(kinds[kind] for kind in (OWN, FILES, STACKS, JIT, OTHER))
+    outside = sum(kinds[kind] for kind in (OWN, FILES, STACKS, JIT))
     return KeptFree(kinds[FREE] + kinds[LUA], whole, returnable, found.resident, kinds[RECORDER], outside), ""
 
 

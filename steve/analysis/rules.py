@@ -172,7 +172,10 @@ PINNED_PAGES = Rule(
 # in the order in which findings are shown
 ALL = (LEAKED, KEPT, PINNED_PAGES, *SITE_RULES, CHURN, *RULES)
 # said of growth in a trace that has_snapshots()
-UNIVERSE_SHOWS = "`steve universe` shows what grew between the snapshots of this trace, and what holds it"
+UNIVERSE_SHOWS = (
+    "`steve universe` shows what holds the objects of Lua in the snapshots of this trace, and, if there are two, what grew "
+    "between them"
+)
 # shares in percent; lifetimes in operations, sizes in bytes
 DEFAULTS = {
     "early": 10,

@@ -150,6 +150,7 @@ def _as_json(data: Any) -> dict[str, Any]:
         ],
         "not_judged": data.not_judged,
         **({} if data.lua_growth is None else {"lua_growth": data.lua_growth.rows}),
+        **({} if data.lua_held is None else {"lua_held": data.lua_held.rows}),
         **({} if data.resident is None else {"resident": data.resident}),
         **({} if data.by_offset is None else {"by_offset": _by_offset(data)}),
         "lifetimes": {
@@ -277,7 +278,7 @@ def _write_processes(args: argparse.Namespace, paths: list[str]) -> int:
     from steve.export.joined import JoinedProfile
     from steve.export.profile import Profile
     from steve.report import processes as page
-    from steve.report.lua_growth import LuaGrowth, lua_growth
+    from steve.report.lua_growth import LuaGrowth, LuaHeld, lua_snapshots
     from steve.report.page import trace_name
 
     for name in ("json", "allocstats", "film", "allocator"):
@@ -294,7 +295,7 @@ def _write_processes(args: argparse.Namespace, paths: list[str]) -> int:
     lines, profile = several.Joined(of), JoinedProfile()
     files = several.Files(NAME, of, again=True, errors=findings.wants_errors(of))
     command, ends, cut = "", page.Ends(set(), False), {}
-    growths: dict[str, LuaGrowth] = {}
+    in_lua: dict[str, LuaGrowth | LuaHeld] = {}
     approximate: dict[str, None] = {}
     for number, chosen in enumerate(files):
         found.add(chosen)
@@ -302,8 +303,8 @@ def _write_processes(args: argparse.Namespace, paths: list[str]) -> int:
         ends = page.Ends({*ends.not_freed, not_freed(chosen.trace)}, of_lua)
         if why := chosen.trace.problem or cut_short(chosen.trace, None):
             cut[rollups.process_text(chosen.trace)] = str(why).removeprefix(f"{chosen.trace.name}: ")
-        if growth := lua_growth(chosen):
-            growths[rollups.process_text(chosen.trace)] = growth
+        if of_snapshots := lua_snapshots(chosen):
+            in_lua[rollups.process_text(chosen.trace)] = of_snapshots
         approximate.update(dict.fromkeys(earlier_code.lines(chosen.trace)))
         command = command or chosen.trace.info().get("command", "")
         totals.add(files.blocks(number))
@@ -317,7 +318,7 @@ def _write_processes(args: argparse.Namespace, paths: list[str]) -> int:
     remark = files.title("numbers are sums over the processes")
     drawings = _drawings(profile)
     figures = totals.figures()
-    facts = accesses, ends, cut, growths, list(approximate)
+    facts = accesses, ends, cut, in_lua, list(approximate)
     _write(args, page.render(name, command, remark, figures, judged, found.errors, rows, drawings, *facts))
     return files.verdict()
 

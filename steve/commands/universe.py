@@ -295,8 +295,9 @@ def alone(args: argparse.Namespace, universe: Universe) -> str | None:
     """Why a recording with --universe=growing has nothing to compare; None if it has, or is no such recording."""
     if universe.trace.info().get("universe") != "growing" or universe.before or args.snapshot is not None:
         return None
+    part = "an eighth" if "attached" in universe.trace.info() else "half"
     return (
-        "it has one snapshot of this state: its heap did not grow by half afterwards; record longer, or take another one "
+        f"it has one snapshot of this state: its heap did not grow by {part} afterwards; record longer, or take another one "
         "later and compare them with --diff-file"
     )
 

@@ -32,7 +32,7 @@ from steve.system.errors import TraceError
 from steve.terminal.tables import StackText, times, told_apart
 from steve.analysis.offsets import Accessed
 from steve.analysis.rules import ALL, CHURN, DEFAULTS, LEAKED, PINNED_PAGES, RULES, limits, site_limits
-from steve.report.lua_growth import LuaGrowth, lua_growth
+from steve.report.lua_growth import LuaGrowth, LuaHeld, lua_snapshots
 from steve.report import line_work, offsets, resident
 from steve.report.addresses import addresses
 from steve.report.sources import Sources
@@ -152,8 +152,9 @@ class TraceData:
     of_collector: set[int] = field(default_factory=set)
     """The sites with blocks in the heap of a garbage collector."""
     held: dict[int, lua_held.Held] = field(default_factory=dict)
-    lua_growth: LuaGrowth | None = None
     """By site, what snapshots say of its blocks of Lua."""
+    lua_growth: LuaGrowth | None = None
+    lua_held: LuaHeld | None = None
     not_freed: str = "never freed"
     """What is true of the blocks that live at the end."""
 
@@ -434,7 +435,9 @@ def collect(
     lives_at_end = data.found[NEVER_FREED].numbers
     if not data.of_collector.isdisjoint(lives_at_end.tolist()):
         data.held = lua_held.held(chosen)
-    data.lua_growth = lua_growth(chosen)
+    found_in_lua = lua_snapshots(chosen)
+    data.lua_growth = found_in_lua if isinstance(found_in_lua, LuaGrowth) else None
+    data.lua_held = found_in_lua if isinstance(found_in_lua, LuaHeld) else None
     data.by_offset = offsets.by_offset(chosen, accessed)
     look = resident.peak_look(chosen)
     if look is not None:

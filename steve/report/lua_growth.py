@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What grew in Lua between the last two snapshots of a state, and what holds it: the first rows of `steve universe --diff`, for
-the report, which a reader may have without the trace."""
+"""What the snapshots of a Lua state say, for the report, which a reader may have without the trace: what grew between the last two
+of them and what holds it, the first rows of `steve universe --diff`; or of a single one, what holds its objects."""
 from __future__ import annotations
 
 from dataclasses import dataclass
@@ -13,16 +13,14 @@ if TYPE_CHECKING:
     from steve.analysis.blocks import Blocks
 
 MOST = 8  # rows
-LARGEST = 2_000_000  # objects of both snapshots; a comparison of more takes minutes
+LARGEST = 10_000_000  # objects of the snapshots; a comparison of so many takes a minute
 
 
 @dataclass(frozen=True)
-class LuaGrowth:
-    """before, after: the names of the snapshots; rows: of steve.snapshots.growth.grown_paths(); others: how many more there
-    are; objects: those of both snapshots; command: the arguments of `steve universe` that show all."""
+class _Paths:
+    """rows: the first ones; others: how many more there are; objects: those of the snapshots; command: the arguments of `steve
+    universe` that show all."""
 
-    before: str
-    after: str
     rows: list[dict[str, Any]]
     others: int
     objects: int
@@ -34,22 +32,46 @@ class LuaGrowth:
         return self.objects > LARGEST
 
 
-def lua_growth(chosen: Blocks) -> LuaGrowth | None:
-    """What grew between the last snapshot of a trace that was read and the one before it of the same state. None if there are
-    not two, or if only some of the blocks are chosen. The trace is read twice more."""
+@dataclass(frozen=True)
+class LuaGrowth(_Paths):
+    """Of a state with two snapshots or more, rows of steve.snapshots.growth.grown_paths(). before, after: the names of the last
+    two."""
+
+    before: str
+    after: str
+
+
+@dataclass(frozen=True)
+class LuaHeld(_Paths):
+    """Of a state with one snapshot, rows of steve.snapshots.holders.held_paths(). name: that of the snapshot; reached: bytes of
+    its reachable objects."""
+
+    name: str
+    reached: int
+
+
+def lua_snapshots(chosen: Blocks) -> LuaGrowth | LuaHeld | None:
+    """What the last snapshot of a trace that was read says, compared with the one before it of the same state if there is one.
+    None if there is no snapshot, or if only some of the blocks are chosen. The trace is read again, once for each."""
     from steve.snapshots.graph import read, read_if_any
     from steve.snapshots.growth import grown_paths
+    from steve.snapshots.holders import held_paths
 
     trace = chosen.trace
     if not chosen.is_whole() or trace.sample or chosen.is_from_pipe() or not has_lua(trace):
         return None
     with Progress(chosen.command, chosen.args.quiet) as progress:
         after = read_if_any(chosen.open_again(snapshots=True), None, progress)
-        if after is None or not after.before:
+        if after is None:
             return None
+        name, wanted = after.snapshot.name, f"--snapshot {after.number}"
+        if not after.before:
+            few = len(after.objects) <= LARGEST
+            held = held_paths(after) if few else []
+            reached = after.bytes - after.unreachable if few else 0
+            return LuaHeld(held[:MOST], max(len(held) - MOST, 0), len(after.objects), wanted, name, reached)
         before = read(chosen.open_again(snapshots=True), after.before, progress)
         objects = len(before.objects) + len(after.objects)
         rows = grown_paths(before, after) if objects <= LARGEST else []
-    names = before.snapshot.name, after.snapshot.name
-    wanted = f"--snapshot {after.number} --diff {before.number}"
-    return LuaGrowth(*names, rows[:MOST], max(len(rows) - MOST, 0), objects, wanted)
+    wanted += f" --diff {before.number}"
+    return LuaGrowth(rows[:MOST], max(len(rows) - MOST, 0), objects, wanted, before.snapshot.name, name)

@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import base64
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from steve.analysis.totals import NEVER_FREED, program_end_text
 from steve.report.collect import clean
-from steve.report.lua_growth import MOST as MOST_PATHS, LuaGrowth
+from steve.report.lua_growth import MOST as MOST_PATHS, LuaGrowth, LuaHeld
 from steve.report.page import environment
-from steve.report.sentences import APPROXIMATE, KEPT, MOST, SAID, WAITING, WORTH, Sentence
+from steve.report.sentences import APPROXIMATE, KEPT, MOST, MUCH, SAID, WAITING, WORTH, Sentence
 from steve.terminal.units import counted, human_bytes
 from steve.trace import earlier_code
 from steve.trace.rollups import PROCESS
@@ -26,6 +26,7 @@ MOST_FOUND = 12  # lines of each rule
 MOST_PROCESSES = 1000
 NAME_LIMIT = 300  # letters of a name
 PATH_SUMS = ("more_bytes", "more_objects", "bytes", "objects")
+HELD_SUMS = ("bytes", "objects")
 SUMS = ("blocks", "bytes", "live_bytes_at_peak", "live_bytes_at_end", "accesses")
 
 
@@ -62,29 +63,75 @@ def lines_of(rows: Iterable[Mapping[str, Any]], key: str = "bytes") -> list[Line
     return sorted(found.values(), key=lambda line: (-line.sums[key], line.text))
 
 
-def paths_of(growths: Mapping[str, LuaGrowth]) -> list[Line]:
-    """The paths through which Lua holds what grew between the last two snapshots of each process, those that grew most first.
-    growths: by process."""
+def paths_of(in_lua: Mapping[str, LuaGrowth | LuaHeld], names: Sequence[str]) -> list[Line]:
+    """The paths through which Lua holds objects, those with most of the first column first. in_lua: by process; names: of the
+    columns that are summed up."""
     found: dict[str, Line] = {}
-    for process, growth in growths.items():
-        for row in growth.rows:
+    for process, of_process in in_lua.items():
+        for row in of_process.rows:
             text = clean(row["path"], NAME_LIMIT)
             line = found.setdefault(text, Line(text, Counter(), Counter()))
-            line.sums.update({name: row[name] for name in PATH_SUMS})
-            line.processes[clean(process, NAME_LIMIT)] += row["more_bytes"]
-    return sorted(found.values(), key=lambda line: (-line.sums["more_bytes"], line.text))
+            line.sums.update({name: row[name] for name in names})
+            line.processes[clean(process, NAME_LIMIT)] += row[names[0]]
+    return sorted(found.values(), key=lambda line: (-line.sums[names[0]], line.text))
 
 
-def _of_paths(paths: list[Line], peak: int) -> list[Sentence]:
+class InLua(NamedTuple):
+    """What snapshots say: of processes with two or more, growths; of those with one, held. By process."""
+
+    growths: dict[str, LuaGrowth]
+    held: dict[str, LuaHeld]
+
+    @classmethod
+    def of(cls, in_lua: Mapping[str, LuaGrowth | LuaHeld]) -> InLua:
+        """The two apart."""
+        return cls(
+            {process: one for process, one in in_lua.items() if isinstance(one, LuaGrowth)},
+            {process: one for process, one in in_lua.items() if isinstance(one, LuaHeld)},
+        )
+
+    @property
+    def reached(self) -> int:
+        """Bytes that the snapshots of `held` reach."""
+        return sum(one.reached for one in self.held.values())
+
+    def not_looked(self, of: Mapping[str, LuaGrowth | LuaHeld]) -> list[str]:
+        """The processes whose snapshots have too many objects."""
+        return [clean(process, NAME_LIMIT) for process, one in of.items() if one.is_too_large]
+
+
+def _of_held(held: list[Line], in_lua: InLua, peak: int) -> list[Sentence]:
+    """What holds most of what Lua reaches in single snapshots, if that is much. peak: of all processes."""
+    if not held or held[0].sums["bytes"] < max(MUCH * in_lua.reached, WORTH * peak):
+        return []
+    first, size = held[0], held[0].sums["bytes"]
+    return [
+        Sentence(
+            first.text,
+            f"holds {human_bytes(size)} of the {human_bytes(in_lua.reached)} that Lua reaches in the snapshots "
+            f"({size / in_lua.reached:.0%}): {counted(first.sums['objects'], 'object')}.",
+            f"in {first.where()}",
+            "#lua-held",
+        )
+    ]
+
+
+def _of_paths(paths: list[Line], in_lua: InLua, peak: int) -> list[Sentence]:
     """Through what Lua reaches what grew most between the last two snapshots, if that is much. peak: of all processes."""
     if not paths or not peak or paths[0].sums["more_bytes"] < WORTH * peak:
         return []
     first = paths[0]
     more = first.sums["more_bytes"]
+    absent = len(in_lua.not_looked(in_lua.growths)) + len(in_lua.held)
+    compared = (
+        f"each of {counted(len(in_lua.growths) + len(in_lua.held) - absent, 'process', 'processes')}"
+        if absent
+        else "each process"
+    )
     return [
         Sentence(
             first.text,
-            f"retains {human_bytes(more)} more in the last snapshot of each process than in the one before ({more / peak:.1%} of "
+            f"retains {human_bytes(more)} more in the last snapshot of {compared} than in the one before ({more / peak:.1%} of "
             f"the peaks): {counted(first.sums['objects'], 'object')}, {first.sums['more_objects']:,} of them more.",
             f"in {first.where()}",
             "#lua-growth",
@@ -160,16 +207,17 @@ def render(
     accesses: bool,
     ends: Ends,
     cut: Mapping[str, str],
-    growths: Mapping[str, LuaGrowth],
+    in_lua: Mapping[str, LuaGrowth | LuaHeld],
     approximate: list[str],
 ) -> bytes:
     """The page as UTF-8. name: of the files; command: of the first process; remark: what is true of the numbers;
     totals: the object of `steve summary --json`; findings, errors: those of `steve findings --json --by line,process`;
     rows: those of `steve sites`, likewise; drawings: flame graphs as SVG, by title; accesses: were they recorded of
-    all? ends: how the recordings ended; cut: what is missing at the ends of some, by process; growths: what
-    grew in Lua between the last two snapshots, by process; approximate: lines of Lua that are.
+    all? ends: how the recordings ended; cut: what is missing at the ends of some, by process; in_lua: what
+    the snapshots say, by process; approximate: lines of Lua that are.
     """
-    paths = paths_of(growths)
+    of_lua = InLua.of(in_lua)
+    paths, held = paths_of(of_lua.growths, PATH_SUMS), paths_of(of_lua.held, HELD_SUMS)
     found = [Found(rule, lines_of(rule["sites"][:])) for rule in findings]
     lines = lines_of(rows)
     page: str = (
@@ -185,14 +233,19 @@ def render(
             processes=_processes(totals["processes"]),
             hidden=max(len(totals["processes"]) - MOST_PROCESSES, 0),
             sentences=[
-                *_of_paths(paths, totals["bytes"]["peak_live"]),
+                *_of_paths(paths, of_lua, totals["bytes"]["peak_live"]),
+                *_of_held(held, of_lua, totals["bytes"]["peak_live"]),
                 *sentences_of(found, totals["bytes"], ends, set(approximate)),
             ][:MOST],
             approximate=earlier_code.remark_on(approximate),
             paths=paths[:MOST_PATHS],
             most_paths=MOST_PATHS,
-            with_snapshots=len(growths),
-            too_large=[clean(process, NAME_LIMIT) for process, growth in growths.items() if growth.is_too_large],
+            with_snapshots=len(of_lua.growths),
+            too_large=of_lua.not_looked(of_lua.growths),
+            held=held[:MOST_PATHS],
+            with_one=len(of_lua.held),
+            reached=of_lua.reached,
+            too_large_alone=of_lua.not_looked(of_lua.held),
             not_freed=" or ".join(sorted(ends.not_freed))
             + (", with garbage of Lua not yet collected" if ends.of_lua else ""),
             no_growth="".join(one.rule["not_judged"] or "" for one in found if one.rule["finding"] == "growth"),

@@ -21,6 +21,7 @@ from steve.report.findings import Finding
 from steve.terminal.units import counted, human_bytes, human_ns
 
 MOST = 3
+MUCH = 0.25  # of what Lua reaches, for what holds it to be worth a sentence
 WORTH = 0.02
 APPROXIMATE = "; the line is approximate, as said below"  # of code that was compiled before an attach
 BEFORE_ATTACH = "[before the attach]"  # the frame of blocks from before
@@ -268,6 +269,21 @@ def _of_lua_growth(data: TraceData) -> Iterator[Sentence]:
     )
 
 
+def _of_lua_held(data: TraceData) -> Iterator[Sentence]:
+    """What holds most of what Lua reaches in the only snapshot, if that is much."""
+    held = data.lua_held
+    row = held.rows[0] if held and held.rows else None
+    if held is None or row is None or row["share"] < MUCH or row["bytes"] < WORTH * data.totals["peak_bytes"]:
+        return
+    yield Sentence(
+        row["path"],
+        f"holds {human_bytes(row['bytes'])} of the {human_bytes(held.reached)} that Lua reaches in the snapshot '{held.name}' "
+        f"({row['share']:.0%}): {counted(row['objects'], 'object')}.",
+        "",
+        "#lua-held",
+    )
+
+
 def _of_what_is_kept(data: TraceData) -> list[Sentence]:
     """Both of them, the larger first: a path that holds what several lines made says more than one of these."""
     marks, paths = [*_of_marks(data)], [*_of_lua_growth(data)]
@@ -329,11 +345,14 @@ def _returned(found: KeptFree) -> str:
 def sentences(data: TraceData, findings: list[Finding]) -> list[Sentence]:
     """The first sentences of the page, at least one if any block was allocated: what allocators keep, what was kept
     between marks and what holds what grew in Lua, what the rules found, and if that is less than MOST, what the peak consists of.
+    What a snapshot alone says comes first of a program that was attached to, most of whose objects may be older.
     """
+    of_lua, is_attached = [*_of_lua_held(data)], "attached" in data.info
     found = [
         *_of_nothing(data),
         *_of_free(data),
         *_of_what_is_kept(data),
+        *(of_lua if is_attached else ()),
         *(
             Sentence(
                 each.line,
@@ -345,5 +364,6 @@ def sentences(data: TraceData, findings: list[Finding]) -> list[Sentence]:
             )
             for each in _chosen(data, findings)
         ),
+        *(() if is_attached else of_lua),
     ][:MOST]
     return found if len(found) == MOST else [*found, *_of_peak(data)]

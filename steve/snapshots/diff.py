@@ -50,15 +50,51 @@ def newcomers(before: Universe, after: Universe, most: int) -> list[int]:
     return ranked[:most].tolist()
 
 
+def twins(before: Universe, after: Universe) -> np.ndarray:
+    """For each object of the later snapshot, the number of the one in the earlier one that has its address and type; -1: there
+    is none, or one of both is not reachable."""
+    reached = np.flatnonzero(before.retained > 0)
+    order = reached[np.argsort(keys(before)[reached], kind="stable")]
+    wanted = keys(after)
+    at = np.searchsorted(keys(before)[order], wanted)
+    found = np.full(len(wanted), -1, np.int64)
+    inside = np.flatnonzero((at < len(order)) & (after.retained > 0))
+    inside = inside[keys(before)[order[at[inside]]] == wanted[inside]]
+    found[inside] = order[at[inside]]
+    return found
+
+
 def more_retained(before: Universe, after: Universe) -> np.ndarray:
-    """For each object of the later snapshot, by how many bytes its retained size grew (i8; negative: it shrank). 0 for
-    new objects."""
-    order = np.argsort(keys(before))
-    known = keys(before)[order]
-    at = np.minimum(np.searchsorted(known, keys(after)), max(len(known) - 1, 0))
-    there = (known[at] == keys(after)) if len(known) else np.zeros(len(after.objects), bool)
-    then = before.retained[order[at]].astype(np.int64) if len(known) else np.zeros(len(after.objects), np.int64)
-    return np.where(there & (after.retained > 0), after.retained.astype(np.int64) - then, 0)
+    """For each object of the later snapshot, by how many bytes what it retains grew (i8; negative: it shrank): the bytes that
+    it retains and that are new, less those that are gone and that it, or an object that it retains, retained. 0 for new
+    objects.
+
+    Old objects that it did not retain before, since another one referred to them as well, such as the stack of a function
+    that was running, do not count: nothing grew by them."""
+    twin = twins(before, after)
+    both = np.flatnonzero(twin >= 0)
+    more = np.where(after.retained > 0, after.objects["size"].astype(np.int64), 0)
+    more[both] -= before.objects["size"][twin[both]].astype(np.int64)
+    counterpart = np.full(len(before.objects) + 1, -1, np.int64)
+    counterpart[twin[both]] = both
+    gone = np.flatnonzero((before.retained > 0) & (counterpart[:-1] < 0))
+    over = counterpart[_nearest(before, counterpart >= 0)[gone]]
+    lost = before.objects["size"][gone][over >= 0]
+    np.subtract.at(more, over[over >= 0], lost.astype(np.int64))
+    return np.where(twin >= 0, after.summed(more), 0)
+
+
+def _nearest(universe: Universe, wanted: np.ndarray) -> np.ndarray:
+    """By object, the number of the closest wanted one that retains it; the number of objects if there is none. wanted: by
+    object, and one value more."""
+    end = len(universe.objects)
+    above = np.append(np.where(universe.keepers >= 0, universe.keepers, end), end)
+    wanted[end] = True
+    left = np.flatnonzero(~wanted[above])
+    while len(left):  # each round doubles the way
+        above[left] = above[above[left]]
+        left = left[~wanted[above[left]]]
+    return above
 
 
 def swollen(before: Universe, after: Universe, most: int) -> list[dict]:

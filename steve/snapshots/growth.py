@@ -20,7 +20,7 @@ from itertools import groupby
 
 import numpy as np
 
-from steve.snapshots.diff import keys
+from steve.snapshots.diff import keys, twins
 from steve.snapshots.graph import ARRAY, KEY, STACK, STRINGS, UPVALUE, VALUE, Universe
 from steve.terminal.tables import printable
 
@@ -75,10 +75,10 @@ class Places:
 
     def compare_names(self, other: Places) -> None:
         """Treat keys that only this one of two snapshots has as no names, if a table has many of them."""
-        twins = dict(zip(keys(other.universe)[list(other._of_names)].tolist(), other._of_names))
+        alike = dict(zip(keys(other.universe)[list(other._of_names)].tolist(), other._of_names))
         found: set[int] = set()
         for number in self._of_names:
-            twin = twins.get(int(keys(self.universe)[number]))
+            twin = alike.get(int(keys(self.universe)[number]))
             if twin is not None:
                 known = other._values(twin)
                 news = [link for text, link in self._values(number).items() if text not in known]
@@ -260,15 +260,8 @@ class Side:
     def __init__(self, places: Places, other: Universe, known: dict[Place, int]) -> None:
         self.places, self.universe = places, places.universe
         universe = places.universe
-        reached = np.flatnonzero(other.retained > 0)
-        order = reached[np.argsort(keys(other)[reached], kind="stable")]
-        at = np.searchsorted(keys(other)[order], keys(universe))
-        self.shared = np.zeros(len(universe.objects), bool)
-        self.twin = np.full(len(universe.objects), -1, np.int64)
-        inside = np.flatnonzero((at < len(order)) & (universe.retained > 0))
-        inside = inside[keys(other)[order[at[inside]]] == keys(universe)[inside]]
-        self.shared[inside] = True
-        self.twin[inside] = order[at[inside]]
+        self.twin = twins(other, universe)
+        self.shared = self.twin >= 0
         self.identity = self.places.identify(self.shared, known)
 
     def compare(self, other: Side, is_later: bool) -> None:
@@ -276,9 +269,9 @@ class Side:
         freed. It is the same if it is reached from the same object as before, or refers to the same objects.
         is_later: objects that are the same count with what their sizes grew by."""
         universe, at = self.universe, np.flatnonzero(self.shared)
-        twins = self.twin[at]
-        refers, referred = self._references()[at], other._references()[twins]
-        is_same = (self._above()[at] == other._above()[twins]) | (refers == referred) & (refers != 0)
+        other_at = self.twin[at]
+        refers, referred = self._references()[at], other._references()[other_at]
+        is_same = (self._above()[at] == other._above()[other_at]) | (refers == referred) & (refers != 0)
         self.same = np.zeros(len(universe.objects), bool)
         self.same[at[is_same]] = True
         changed = np.where(universe.retained > 0, universe.objects["size"].astype(np.int64), 0)

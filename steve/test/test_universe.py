@@ -20,6 +20,7 @@ from steve.snapshots._graph import dominators, retained, shortest
 from steve.analysis.lost import is_leak
 from steve.analysis.reachable import Survivors
 from steve.snapshots.graph import key_text, read
+from steve.terminal.units import human_bytes
 
 SCRIPT = """\
 heap 0x77 lua
@@ -473,6 +474,44 @@ def test_who_grew(steve: Any, trace: Callable) -> None:
     assert [(r["object"], r["retained"]) for r in result["holders"]] == [("tab new", 550), ("str 0x3000", 60)]
 
 
+SHARED = """\
+heap 0x77 lua
+snapshot a 1 1000 0
+object tab@0x100000 10 _G root
+object thread@0x110000 20 running root
+object tab@0x200000 20 module
+object func@0x300000 30 check
+object tab@0x400000 1000 windows
+object tab@0x500000 70 old
+link 0 2 value module
+link 2 3 value check
+link 1 3 stack -
+link 3 4 upvalue windows
+link 4 5 array 1
+endsnapshot
+snapshot b 1 1000 0
+object tab@0x100000 10 _G root
+object thread@0x110000 20 running root
+object tab@0x200000 20 module
+object func@0x300000 30 check
+object tab@0x400000 1040 windows
+object tab 50 new
+link 0 2 value module
+link 2 3 value check
+link 3 4 upvalue windows
+link 4 5 array 1
+endsnapshot
+end exit
+"""
+
+
+def test_what_an_object_alone_holds_now_has_not_grown(steve: Any, trace: Callable) -> None:
+    """While a function runs, the stack refers to it, too, and its module does not retain it. What it retained then is no
+    growth of the module: 40 bytes of `windows` and 50 of a new table are new, and 70 are gone."""
+    result = json.loads(steve("universe", "--json", "--diff", "a", trace(SHARED)).out)
+    assert [(r["object"], r["more_retained"], r["retained"]) for r in result["swollen"]] == [("tab windows", 20, 1090)]
+
+
 def test_the_page_has_the_paths_that_grew(steve: Any, trace: Callable) -> None:
     """A reader of the page has no trace: the page has the first rows of the command that it names."""
     path = trace(GROWN)
@@ -519,6 +558,58 @@ def test_the_larger_of_what_is_kept_comes_first(steve: Any, trace: Callable) -> 
         page = html.unescape(steve("report", "-q", "-o", "-", path).out)
         said = re.findall(r"<li>.*?</b> (retains|made) ", page.split('<ol class="first"')[1].split("</ol>")[0])
         assert sorted(said) == ["made", "retains"] and said[0] == first, (size, said)
+
+
+HELD = """\
+info attached yes
+heap 0x77 lua
+snapshot attached 1 3000 0
+object tab@0x100000 100 _G root
+object func@0x200000 30 check
+object tab@0x300000 60 windows
+object tab 90 garbage
+link 0 1 value check
+link 1 2 upvalue windows
+"""
+ENTRIES = 20
+
+
+def _held() -> str:
+    entries = "".join(f"object tab 100\nlink 2 {i + 4} value key{i}\n" for i in range(ENTRIES))
+    objects = [line for line in (HELD + entries).splitlines() if not line.startswith("link")]
+    links = [line for line in (HELD + entries).splitlines() if line.startswith("link")]
+    return "\n".join([*objects, *links, "endsnapshot", "N 0x900000 10", "end exit", ""])
+
+
+def test_a_page_with_one_snapshot_has_what_holds_its_objects(steve: Any, trace: Callable) -> None:
+    """Also on the page of several processes; the first sentence names it. 190 bytes are reachable besides the entries."""
+    path = trace(_held(), "a.ljt")
+    reached = 100 + 30 + 60 + ENTRIES * 100
+    first, *others = json.loads(steve("report", "-q", "--json", path).out)["lua_held"]
+    assert first == {
+        "path": "_G.check -> upvalue windows",
+        "bytes": ENTRIES * 100,
+        "objects": ENTRIES,
+        "share": round(ENTRIES * 100 / reached, 4),
+    }
+    assert sum(row["bytes"] for row in others) == 100 + 30 + 60
+    page = html.unescape(steve("report", "-q", "-o", "-", path).out)
+    said = re.sub(r"<.*?>", "", page.split('<ol class="first"')[1].split("</li>")[0])
+    assert (
+        f"{first['path']} holds 1.95 KiB of the {human_bytes(reached)} that Lua reaches in the snapshot 'attached' (91%): "
+        "20 objects." in said
+    )
+    shown = page.split('id="lua-held"')[1].split("</section>")[0]
+    assert f"<td>{first['path']}</td>" in shown and "91.3" in shown and "garbage" not in shown
+    trace(_held().replace("attached yes", "attached yes\ninfo pid 7"), "b.ljt")
+    page = html.unescape(steve("report", "-q", "--processes", "-o", "-", "a.ljt", "b.ljt").out)
+    said = re.sub(r"<.*?>", "", page.split('<ol class="first"')[1].split("</li>")[0])
+    assert (
+        f"{first['path']} holds 3.91 KiB of the {human_bytes(2 * reached)} that Lua reaches in the snapshots (91%)"
+        in said
+    )
+    shown = page.split('id="lua-held"')[1].split("</section>")[0]
+    assert "In 2 processes with one snapshot" in shown and f"<td>{first['path']}</td>" in shown
 
 
 def test_a_page_without_two_snapshots_has_no_paths(steve: Any, trace: Callable) -> None:

@@ -158,12 +158,16 @@ static uint64_t total_of(const struct lt_vm *vm)
 
 /* The bytes of the heap of a state that is older than the recording become known by its first snapshot, and live_bytes
  * counts what comes and goes after that. So the heap is as large as the state says at the snapshot, and then as the calls of
- * the allocator say. */
+ * the allocator say. The recording of such a state may be short, so the first one after that does not wait until the heap has
+ * grown by half. */
 static void set_growth(struct lt_vm *vm, uint64_t total)
 {
-    if (!vm->counted)
+    uint64_t parts = 2;
+    if (!vm->counted) {
         vm->older_bytes += total;
-    vm->grown_at = total + total / 2;
+        parts = vm->growths == 0 ? 8 : vm->growths == 1 ? 4 : 2;
+    }
+    vm->grown_at = total + total / parts;
 }
 
 /* Until the copy is complete, older_bytes is what has to be added to its number. */
@@ -267,7 +271,7 @@ void lt_snapshot_try_due(struct lt_vm *vm)
     snapshot_take(vm, s_due_name, true);
 }
 
-/* Has the heap grown by half since the last snapshot? The first one is taken of a heap that is worth one. */
+/* Has the heap grown by half since the last snapshot, or so much as set_growth says? The first one is taken of a heap that is worth one. */
 static bool has_grown(struct lt_vm *vm)
 {
     enum { WORTH = 256 << 10 };

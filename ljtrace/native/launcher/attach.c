@@ -53,7 +53,7 @@ static const char s_attach_usage[] =
     "\n" LAUNCHER_HELP
     "  --universe[=growing]  take a snapshot of all Lua objects of each Lua state, also those from\n"
     "                     before, for steve universe; growing: and one each time the state's heap\n"
-    "                     has grown by half since the last\n"
+    "                     has grown: by an eighth, a quarter, then by half\n"
     "  --existing-blocks  record the blocks, too, that malloc of glibc had given before\n"
     "  --seconds=N        detach after N seconds\n"
     "  --trace-fork=no    do not record children that the program forks; else each has a file\n"
