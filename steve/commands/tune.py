@@ -404,7 +404,8 @@ def _table(choice: Choice, later: Collection[str]) -> str:
 def _meaning(choice: Choice) -> str:
     """What the columns of the table say."""
     heap = "resident bytes of heap and allocator"
-    resident = {"mean": f"mean of the {heap}", "end": f"{heap} after the last operation"}.get(
+    ended = ", when all its threads have ended" if choice.found.hints.threads > 1 else ""
+    resident = {"mean": f"mean of the {heap}", "end": f"{heap} after the last operation{ended}"}.get(
         choice.goal, f"most {heap}"
     )
     own = choice.goal in ("peak", "mean", "end")
@@ -458,6 +459,7 @@ def _advice(choice: Choice, program: Program) -> list[str]:
         ]
     if one == reference:
         lines = [f"keep the defaults of {reference.name}: no option set is certainly better for {choice.goal}"]
+        lines += _undecided(choice)
         best = choice.contender
         if best != reference:
             lines.append(f"  the best of the others, {best.name}: {choice.verdict(best)}")
@@ -487,10 +489,25 @@ def _advice(choice: Choice, program: Program) -> list[str]:
         f"CPU time of the replay {_change(cpu)}",
         f"  {_cost(choice, program)}",
     ]
+    lines[1:1] = _undecided(choice)
     lines += _gained_later(choice)
     if one.timed:
         lines.append(f"  {', '.join(one.timed)}: acts after some time; give --duration, or check it with --verify")
     return lines
+
+
+def _undecided(choice: Choice) -> list[str]:
+    """The line about what may be better than the recommended option set and was replayed too few times."""
+    if not choice.undecided:
+        return []
+    first, *more = choice.undecided
+    change = choice.change(choice.whole, first)
+    size = f" ({_percent(change.value)})" if change else ""
+    others = f" and {len(more)} more" if more else ""
+    return [
+        f"  not decided: {first.name}{size}{others} may be better, but too few replays of it were possible; give "
+        f"{_budget(choice.undecided_budget(), choice.whole.budget)}"
+    ]
 
 
 def _gained_later(choice: Choice) -> list[str]:

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import os
 import random
 import re
@@ -22,7 +23,7 @@ from steve.allocstats.replay import Outcome
 from steve.analysis import opsarrays
 from steve.commands.tune import Result, _as_json, _hints, _text
 from steve.tune.budget import Budget
-from steve.tune.choice import Choice, choose, replay_defaults
+from steve.tune.choice import TOO_FEW, Choice, choose, replay_defaults
 from steve.tune.measure import Bench
 from steve.tune.options import OptionSet, read_table
 from steve.tune.program import Program
@@ -261,6 +262,41 @@ def test_an_option_that_is_suggested_may_be_the_most_promising(monkeypatch: pyte
     none = Bench(replay, "none", "peak", shared)  # type: ignore
     untried = Choice("peak", defaults[0], found, none, none, none, "the rest", defaults)
     assert _hints(untried) == ["suggested by trace and goal, but not tried: 16 threads: options of arenas"]
+
+
+def _with_an_undecided_option(monkeypatch: pytest.MonkeyPatch, left: float) -> tuple[Choice, OptionSet, OptionSet]:
+    """The choice between glibc, jemalloc, which needs 0.8 of its memory, and one arena, which needs half and was replayed once.
+    left: what is left of the budget, in replays."""
+    replay = PretendedReplay(
+        lambda _, settings: 0.5 if "arena_max" in settings else 0.8 if "jemalloc" in settings else 1.0
+    )
+    monkeypatch.setattr(time, "monotonic", lambda: replay.now)
+    glibc, jemalloc = (
+        OptionSet(read_table(str(SOURCE / f"drivers/allocators/{name}.toml"), name)) for name in ("glibc", "jemalloc")
+    )
+    arena = glibc.with_setting("arena_max", "1")
+    budget = Budget(11 + left)
+    whole = Bench(replay, "whole", "peak", budget)  # type: ignore
+    for one, rounds in ((glibc, 5), (jemalloc, 5), (arena, 1)):
+        whole.measure([one], rounds, 1e18, lambda: None)
+    choice = choose("peak", [glibc, jemalloc], Found([arena], 3), (whole, whole, whole), "the file", lambda: None)
+    return choice, jemalloc, arena
+
+
+def test_what_may_be_better_is_decided_before_others_are_replayed_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    choice, _, arena = _with_an_undecided_option(monkeypatch, 4)
+    assert choice.whole.count(arena) == 5 and choice.recommended == arena and not choice.undecided
+    assert "not decided" not in _text(Result(choice))
+
+
+def test_what_may_be_better_is_named_if_the_budget_is_too_small(monkeypatch: pytest.MonkeyPatch) -> None:
+    """And with it the budget for a verdict: that of the 14 replays so far, and of 1 more."""
+    choice, jemalloc, arena = _with_an_undecided_option(monkeypatch, 3)
+    assert choice.recommended == jemalloc and choice.undecided == [arena] and choice.verdict(arena) == TOO_FEW
+    said = re.search(
+        r"not decided: glibc arena_max=1 \(-\d+\.\d%\) may be better, .* give --budget=(\d+)s", _text(Result(choice))
+    )
+    assert said and int(said[1]) == math.ceil(1.2 * 15)
 
 
 def test_what_acts_later_is_not_recommended_by_short_replays(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,6 +12,7 @@ SPDX-License-Identifier: GPL-2.0-or-later
 """
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -23,7 +24,7 @@ from steve.tune.options import OptionSet
 from steve.tune.search import CLOSE, Found, ranked
 
 ROUNDS, LEAST_ROUNDS = 11, 5
-UNKNOWN = "not known, see below"  # a verdict
+UNKNOWN, TOO_FEW = "not known, see below", "replayed too few times"  # verdicts
 # of a budget that is too small to compare all defaults: what their comparison takes at most, and what is spent on the options
 # that are suggested first
 DEFAULTS_SHARE, SUGGESTED_SHARE = 0.6, 0.25
@@ -62,6 +63,20 @@ class Choice:
     def recommended(self) -> OptionSet:
         """The best of the confirmed candidates; the reference if there is none, which says something only if `judged`."""
         return next((one for one in self.rows if not self.objections[one]), self.reference)
+
+    @property
+    def undecided(self) -> list[OptionSet]:
+        """The rows that are better than the recommended one, as far as is known, but were replayed too few times, the best
+        first."""
+        better = itertools.takewhile(lambda one: one != self.recommended, self.rows)
+        return [one for one in better if self.objections[one] == TOO_FEW]
+
+    def undecided_budget(self) -> float:
+        """About what budget a verdict about these takes, in its unit, as the replays so far took."""
+        missing = [
+            LEAST_ROUNDS - bench.count(one) for one in self.undecided for bench in _checked(self.whole, self.held_out)
+        ]
+        return self.whole.budget.spent + sum(max(0, n) for n in missing) * self.whole.each
 
     @property
     def judged(self) -> bool:
@@ -143,7 +158,7 @@ class Choice:
         replays = min(bench.count(one), bench.count(base))
         if replays and not self._gains(bench, one, base):
             return f"not better than {base.name} on {part}"
-        return "replayed too few times" if replays < LEAST_ROUNDS else ""
+        return TOO_FEW if replays < LEAST_ROUNDS else ""
 
     def _gains(self, bench: Bench, one: OptionSet, base: OptionSet) -> bool:
         """Does an option set certainly cost less than another one, by more than what counts as equal?"""
@@ -229,10 +244,32 @@ def choose(
     checked = _checked(whole, held_out)
     for bench in checked[1:]:
         bench.measure(defaults[:1], 1, end, tick)
-    room = int((end - whole.budget.spent) / sum(bench.each for bench in checked) / (LEAST_ROUNDS + 1))
     final = _final(found, defaults)
+
+    def so_far() -> Choice:
+        return Choice(goal, defaults[0], found, searched, whole, held_out, held_out_name, final)
+
+    _decide(so_far, checked, tick)
+    room = int((end - whole.budget.spent) / sum(bench.each for bench in checked) / (LEAST_ROUNDS + 1))
     chosen = final[: max(1, room)]
-    for _ in range(ROUNDS):
+    for _ in range(LEAST_ROUNDS):
         for bench in checked:
             bench.measure(chosen, 1, end, tick)
-    return Choice(goal, defaults[0], found, searched, whole, held_out, held_out_name, final)
+    _decide(so_far, checked, tick)
+    for _ in range(ROUNDS - LEAST_ROUNDS):
+        for bench in checked:
+            bench.measure(chosen, 1, end, tick)
+    return so_far()
+
+
+def _decide(made: Callable[[], Choice], checked: list[Bench], tick: Callable[[], None]) -> None:
+    """Replay what may be better than the recommended option set, and was replayed too few times, often enough for a verdict, the
+    best first, as long as the budget lasts. made: makes the choice from what was measured so far."""
+    budget = checked[0].budget
+    while budget.spent < budget.amount and (undecided := made().undecided):
+        replays = budget.replays
+        for one in dict.fromkeys((OptionSet(undecided[0].allocator), undecided[0])):
+            for bench in checked:
+                bench.measure([one], LEAST_ROUNDS - bench.count(one), budget.amount, tick)
+        if replays == budget.replays:
+            return
