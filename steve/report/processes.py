@@ -95,14 +95,15 @@ class InLua(NamedTuple):
         """Bytes that the snapshots of `held` reach."""
         return sum(one.reached for one in self.held.values())
 
-    def not_looked(self, of: Mapping[str, LuaGrowth | LuaHeld]) -> list[str]:
-        """The processes whose snapshots have too many objects."""
-        return [clean(process, NAME_LIMIT) for process, one in of.items() if one.is_too_large]
+
+def _too_large(of: Mapping[str, LuaGrowth | LuaHeld]) -> list[str]:
+    """The processes whose snapshots have too many objects."""
+    return [clean(process, NAME_LIMIT) for process, one in of.items() if one.is_too_large]
 
 
 def _of_held(held: list[Line], in_lua: InLua, peak: int) -> list[Sentence]:
     """What holds most of what Lua reaches in single snapshots, if that is much. peak: of all processes."""
-    if not held or held[0].sums["bytes"] < max(MUCH * in_lua.reached, WORTH * peak):
+    if not held or not in_lua.reached or held[0].sums["bytes"] < max(MUCH * in_lua.reached, WORTH * peak):
         return []
     first, size = held[0], held[0].sums["bytes"]
     return [
@@ -122,12 +123,9 @@ def _of_paths(paths: list[Line], in_lua: InLua, peak: int) -> list[Sentence]:
         return []
     first = paths[0]
     more = first.sums["more_bytes"]
-    absent = len(in_lua.not_looked(in_lua.growths)) + len(in_lua.held)
-    compared = (
-        f"each of {counted(len(in_lua.growths) + len(in_lua.held) - absent, 'process', 'processes')}"
-        if absent
-        else "each process"
-    )
+    count = sum(not one.is_too_large for one in in_lua.growths.values())
+    is_some = count < len(in_lua.growths) + len(in_lua.held)
+    compared = f"each of {counted(count, 'process', 'processes')}" if is_some else "each process"
     return [
         Sentence(
             first.text,
@@ -241,11 +239,11 @@ def render(
             paths=paths[:MOST_PATHS],
             most_paths=MOST_PATHS,
             with_snapshots=len(of_lua.growths),
-            too_large=of_lua.not_looked(of_lua.growths),
+            too_large=_too_large(of_lua.growths),
             held=held[:MOST_PATHS],
             with_one=len(of_lua.held),
             reached=of_lua.reached,
-            too_large_alone=of_lua.not_looked(of_lua.held),
+            too_large_alone=_too_large(of_lua.held),
             not_freed=" or ".join(sorted(ends.not_freed))
             + (", with garbage of Lua not yet collected" if ends.of_lua else ""),
             no_growth="".join(one.rule["not_judged"] or "" for one in found if one.rule["finding"] == "growth"),

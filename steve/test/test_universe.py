@@ -19,6 +19,8 @@ from steve.trace._memtrace import TYPE_NAMES, Trace
 from steve.snapshots._graph import dominators, retained, shortest
 from steve.analysis.lost import is_leak
 from steve.analysis.reachable import Survivors
+from steve.report.lua_growth import LARGEST, LuaGrowth, LuaHeld
+from steve.report.processes import HELD_SUMS, PATH_SUMS, InLua, _of_held, _of_paths, paths_of
 from steve.snapshots.graph import key_text, read
 from steve.terminal.units import human_bytes
 
@@ -610,6 +612,19 @@ def test_a_page_with_one_snapshot_has_what_holds_its_objects(steve: Any, trace: 
     )
     shown = page.split('id="lua-held"')[1].split("</section>")[0]
     assert "In 2 processes with one snapshot" in shown and f"<td>{first['path']}</td>" in shown
+
+
+def test_processes_whose_snapshots_were_not_compared_are_not_counted() -> None:
+    """One has too many objects, and one has a single snapshot, of nothing."""
+    row = {"path": "_G.list", "more_bytes": 5000, "more_objects": 50, "bytes": 9000, "objects": 90}
+    compared, large = LuaGrowth([row], 0, 100, "", "a", "b"), LuaGrowth([], 0, LARGEST + 1, "", "a", "b")
+    assert large.is_too_large and not compared.is_too_large
+    alone = LuaHeld([{"path": "_G", "bytes": 0, "objects": 1, "share": 0.0}], 0, 1, "", "a", 0)
+    in_lua = {"one": compared, "two": large, "three": alone}
+    apart = InLua.of(in_lua)
+    (said,) = _of_paths(paths_of(apart.growths, PATH_SUMS), apart, 10_000)
+    assert "in the last snapshot of each of 1 process than in the one before (50.0% of the peaks)" in said.text
+    assert said.path == "in one" and _of_held(paths_of(apart.held, HELD_SUMS), apart, 0) == []
 
 
 def test_a_page_without_two_snapshots_has_no_paths(steve: Any, trace: Callable) -> None:
