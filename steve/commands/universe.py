@@ -34,11 +34,11 @@ objects that retain most, with a shortest path from a root. An object retains th
 freed. Weak references keep nothing alive.
 
 --diff shows which paths grew, such as `local cache (app.lua:3) -> [string] -> table`, what grew by type and name, the
-old objects that retain more than before, and the new objects that retain most. In a path, [string] or [number] stands
-for the keys of a table that has many, and ... for further equal steps, as along a linked list. Paths show keys of the
-registry, of loaded modules and of globals as they are, unless many of a table are new. Of a recording with
---universe=growing, the last two snapshots of the state are compared, unless --snapshot is given. What grew by type also
-counts garbage.
+old objects that retain more than before, and the new objects that retain most. In a path, [string], [number] or
+[object] stands for the keys of a table that has many, and ... for further equal steps, as along a linked list. Paths
+show keys of the registry, of loaded modules and of globals as they are, unless many of a table are new. Of a recording
+with --universe=growing, the last two snapshots of the state are compared, unless --snapshot is given. What grew by
+type also counts garbage.
 
 All new objects that are reachable count in a path, or in one to what retains them, less those that they replace. So a
 row may contain what another one retains. Old objects that themselves became larger, as a list does, are in the table

@@ -193,10 +193,11 @@ def number_of(fact: str | None) -> int | None:
 
 
 def key_text(key: str) -> str:
-    """A key as Lua code: `.name`, an integer or boolean in brackets, any other string in brackets and quotes."""
+    """A key as Lua code: `.name`, an integer or boolean in brackets, [number] of one that is no integer, any other string in
+    brackets and quotes."""
     if re.fullmatch(r"[A-Za-z_]\w*", key, re.ASCII):
         return f".{key}"
-    if re.fullmatch(r"\[(-?\d+|true|false)\]", key, re.ASCII):
+    if re.fullmatch(r"\[(-?\d+|true|false|number)\]", key, re.ASCII):
         return key
     quoted = printable(key.replace("\\", "\\\\").replace('"', '\\"'))
     return f'["{quoted}"]'

@@ -26,7 +26,12 @@ from steve.terminal.tables import printable
 
 MANY = 8  # an object with so many links of a kind is a collection: their keys vary
 # what stands for a key that varies, by the key as text
-VARYING = ((r"\[-?\d", "[number]"), (r"\[(true|false)\]", "[boolean]"), (r"<", "[object]"), (r"", "[string]"))
+VARYING = (
+    (r"\[(-?\d|number\])", "[number]"),
+    (r"\[(true|false)\]", "[boolean]"),
+    (r"<", "[object]"),
+    (r"", "[string]"),
+)
 NAMED = ("registry", "_G")  # tables whose keys are names, by the names that the recorder gives them
 MODULES = "_LOADED"  # the table of loaded modules, in the registry
 LONG = {"tab": "table", "func": "function", "str": "string", "udata": "userdata"}

@@ -405,6 +405,7 @@ def test_kinds_are_the_sums_of_types(steve: Any, trace: Callable) -> None:
 
 def test_keys_stand_as_lua_writes_them() -> None:
     assert [key_text(k) for k in ("name", "_1", "[12]", "[-3]", "[true]")] == [".name", "._1", "[12]", "[-3]", "[true]"]
+    assert key_text("[number]") == "[number]" and key_text("[numbers]") == '["[numbers]"]'
     assert [key_text(k) for k in ("1a", "a b", 'a"\\', "x\x1b[31m", "é", "")] == [
         '["1a"]',
         '["a b"]',
@@ -562,7 +563,7 @@ def test_the_larger_of_what_is_kept_comes_first(steve: Any, trace: Callable) -> 
         assert sorted(said) == ["made", "retains"] and said[0] == first, (size, said)
 
 
-HELD = """\
+ALONE = """\
 info attached yes
 heap 0x77 lua
 snapshot attached 1 3000 0
@@ -576,16 +577,16 @@ link 1 2 upvalue windows
 ENTRIES = 20
 
 
-def _held() -> str:
+def _alone() -> str:
     entries = "".join(f"object tab 100\nlink 2 {i + 4} value key{i}\n" for i in range(ENTRIES))
-    objects = [line for line in (HELD + entries).splitlines() if not line.startswith("link")]
-    links = [line for line in (HELD + entries).splitlines() if line.startswith("link")]
+    objects = [line for line in (ALONE + entries).splitlines() if not line.startswith("link")]
+    links = [line for line in (ALONE + entries).splitlines() if line.startswith("link")]
     return "\n".join([*objects, *links, "endsnapshot", "N 0x900000 10", "end exit", ""])
 
 
 def test_a_page_with_one_snapshot_has_what_holds_its_objects(steve: Any, trace: Callable) -> None:
     """Also on the page of several processes; the first sentence names it. 190 bytes are reachable besides the entries."""
-    path = trace(_held(), "a.ljt")
+    path = trace(_alone(), "a.ljt")
     reached = 100 + 30 + 60 + ENTRIES * 100
     first, *others = json.loads(steve("report", "-q", "--json", path).out)["lua_held"]
     assert first == {
@@ -603,7 +604,7 @@ def test_a_page_with_one_snapshot_has_what_holds_its_objects(steve: Any, trace: 
     )
     shown = page.split('id="lua-held"')[1].split("</section>")[0]
     assert f"<td>{first['path']}</td>" in shown and "91.3" in shown and "garbage" not in shown
-    trace(_held().replace("attached yes", "attached yes\ninfo pid 7"), "b.ljt")
+    trace(_alone().replace("attached yes", "attached yes\ninfo pid 7"), "b.ljt")
     page = html.unescape(steve("report", "-q", "--processes", "-o", "-", "a.ljt", "b.ljt").out)
     said = re.sub(r"<.*?>", "", page.split('<ol class="first"')[1].split("</li>")[0])
     assert (

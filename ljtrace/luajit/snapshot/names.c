@@ -117,15 +117,21 @@ uint64_t snapshot_local(const struct snapshot *u, uint64_t proto, uint64_t pc, u
 
 /* -- keys that are not objects -- */
 
-/* Is the value an integer, stored as a double? Values of other types have a tag in the highest bits. */
-static bool is_integer(uint64_t v, int64_t *integer)
+/* Is the value a number, stored as a double? Values of other types have a tag in the highest bits. */
+static bool is_number(uint64_t v)
 {
     enum { FIRST_TAG = 0xfff9 };
+    return v >> 48 < FIRST_TAG;
+}
+
+/* Is it an integer among these? */
+static bool is_integer(uint64_t v, int64_t *integer)
+{
     union {
         uint64_t bits;
         double number;
     } as = {.bits = v};
-    if (v >> 48 >= FIRST_TAG || !(as.number > -9e15 && as.number < 9e15))
+    if (!is_number(v) || !(as.number > -9e15 && as.number < 9e15))
         return false;
     *integer = (int64_t)as.number;
     return (double)*integer == as.number;
@@ -140,6 +146,7 @@ static const char *boolean_name(const struct snapshot *u, uint64_t v)
 
 uint64_t snapshot_plain_key(const struct snapshot *u, uint64_t slot)
 {
+    static const char number[] = "[number]"; /* one with a fraction, or a very large one */
     int64_t integer;
     char text[40];
     uint64_t v = program_number(slot, 8);
@@ -147,6 +154,8 @@ uint64_t snapshot_plain_key(const struct snapshot *u, uint64_t slot)
         text_print(text, sizeof text, "[%ld]", integer);
         return name_plain(slot, text);
     }
+    if (is_number(v))
+        return name_plain((uint64_t)number, number);
     const char *name = boolean_name(u, v);
     return name ? name_plain(slot, name) : 0;
 }
