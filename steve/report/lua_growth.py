@@ -35,10 +35,15 @@ class _Paths:
 @dataclass(frozen=True)
 class LuaGrowth(_Paths):
     """Of a state with two snapshots or more, rows of steve.snapshots.growth.grown_paths(). before, after: the names of the last
-    two."""
+    two. seconds: the time between them; None: the trace counts instructions."""
 
     before: str
     after: str
+    seconds: float | None
+
+    def rate(self, size: int) -> float:
+        """Bytes a second of bytes between the snapshots; 0 if the time is not known."""
+        return size / self.seconds if self.seconds else 0
 
 
 @dataclass(frozen=True)
@@ -53,6 +58,7 @@ class LuaHeld(_Paths):
 def lua_snapshots(chosen: Blocks) -> LuaGrowth | LuaHeld | None:
     """What the last snapshot of a trace that was read says, compared with the one before it of the same state if there is one.
     None if there is no snapshot, or if only some of the blocks are chosen. The trace is read again, once for each."""
+    from steve.analysis.totals import time_unit
     from steve.snapshots.graph import read, read_if_any
     from steve.snapshots.growth import grown_paths
     from steve.snapshots.holders import held_paths
@@ -74,4 +80,6 @@ def lua_snapshots(chosen: Blocks) -> LuaGrowth | LuaHeld | None:
         objects = len(before.objects) + len(after.objects)
         rows = grown_paths(before, after) if objects <= LARGEST else []
     wanted += f" --diff {before.number}"
-    return LuaGrowth(rows[:MOST], max(len(rows) - MOST, 0), objects, wanted, before.snapshot.name, name)
+    span = after.snapshot.time - before.snapshot.time
+    seconds = span / 1e9 if span > 0 and time_unit(trace) == "nanoseconds" else None
+    return LuaGrowth(rows[:MOST], max(len(rows) - MOST, 0), objects, wanted, before.snapshot.name, name, seconds)

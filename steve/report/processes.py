@@ -27,6 +27,7 @@ MOST_PROCESSES = 1000
 NAME_LIMIT = 300  # letters of a name
 PATH_SUMS = ("more_bytes", "more_objects", "bytes", "objects")
 HELD_SUMS = ("bytes", "objects")
+RATE = "rate"  # a sum of a path: bytes more a second
 SUMS = ("blocks", "bytes", "live_bytes_at_peak", "live_bytes_at_end", "accesses")
 
 
@@ -65,15 +66,29 @@ def lines_of(rows: Iterable[Mapping[str, Any]], key: str = "bytes") -> list[Line
 
 def paths_of(in_lua: Mapping[str, LuaGrowth | LuaHeld], names: Sequence[str]) -> list[Line]:
     """The paths through which Lua holds objects, those with most of the first column first. in_lua: by process; names: of the
-    columns that are summed up."""
+    columns that are summed up. Of growth in times that are known, there is the sum RATE, too, and it says which process has
+    most: the times between two snapshots are not the same in all."""
+    is_timed = times_of(in_lua) is not None
     found: dict[str, Line] = {}
     for process, of_process in in_lua.items():
         for row in of_process.rows:
             text = clean(row["path"], NAME_LIMIT)
             line = found.setdefault(text, Line(text, Counter(), Counter()))
             line.sums.update({name: row[name] for name in names})
-            line.processes[clean(process, NAME_LIMIT)] += row[names[0]]
+            part = row[names[0]]
+            if is_timed and isinstance(of_process, LuaGrowth):
+                part = of_process.rate(part)
+                line.sums[RATE] += part
+            line.processes[clean(process, NAME_LIMIT)] += part
     return sorted(found.values(), key=lambda line: (-line.sums[names[0]], line.text))
+
+
+def times_of(in_lua: Mapping[str, LuaGrowth | LuaHeld]) -> list[tuple[str, float]] | None:
+    """Of processes whose snapshots were compared, the ns between these; None if it is not known of all."""
+    compared = {name: one for name, one in in_lua.items() if isinstance(one, LuaGrowth) and not one.is_too_large}
+    if not all(one.seconds for one in compared.values()):
+        return None
+    return [(clean(name, NAME_LIMIT), 1e9 * (one.seconds or 0)) for name, one in compared.items()]
 
 
 class InLua(NamedTuple):
@@ -126,11 +141,12 @@ def _of_paths(paths: list[Line], in_lua: InLua, peak: int) -> list[Sentence]:
     count = sum(not one.is_too_large for one in in_lua.growths.values())
     is_some = count < len(in_lua.growths) + len(in_lua.held)
     compared = f"each of {counted(count, 'process', 'processes')}" if is_some else "each process"
+    rate = f", {human_bytes(first.sums[RATE])} a second" if first.sums[RATE] else ""
     return [
         Sentence(
             first.text,
             f"retains {human_bytes(more)} more in the last snapshot of {compared} than in the one before ({more / peak:.1%} of "
-            f"the peaks): {counted(first.sums['objects'], 'object')}, {first.sums['more_objects']:,} of them more.",
+            f"the peaks{rate}): {counted(first.sums['objects'], 'object')}, {first.sums['more_objects']:,} of them more.",
             f"in {first.where()}",
             "#lua-growth",
         )
@@ -239,6 +255,7 @@ def render(
             paths=paths[:MOST_PATHS],
             most_paths=MOST_PATHS,
             with_snapshots=len(of_lua.growths),
+            times=times_of(of_lua.growths),
             too_large=_too_large(of_lua.growths),
             held=held[:MOST_PATHS],
             with_one=len(of_lua.held),

@@ -6,6 +6,7 @@ import html
 import json
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -20,7 +21,7 @@ from steve.snapshots._graph import dominators, retained, shortest
 from steve.analysis.lost import is_leak
 from steve.analysis.reachable import Survivors
 from steve.report.lua_growth import LARGEST, LuaGrowth, LuaHeld
-from steve.report.processes import HELD_SUMS, PATH_SUMS, InLua, _of_held, _of_paths, paths_of
+from steve.report.processes import HELD_SUMS, PATH_SUMS, InLua, _of_held, _of_paths, paths_of, times_of
 from steve.snapshots.graph import key_text, read
 from steve.terminal.units import human_bytes
 
@@ -618,7 +619,7 @@ def test_a_page_with_one_snapshot_has_what_holds_its_objects(steve: Any, trace: 
 def test_processes_whose_snapshots_were_not_compared_are_not_counted() -> None:
     """One has too many objects, and one has a single snapshot, of nothing."""
     row = {"path": "_G.list", "more_bytes": 5000, "more_objects": 50, "bytes": 9000, "objects": 90}
-    compared, large = LuaGrowth([row], 0, 100, "", "a", "b"), LuaGrowth([], 0, LARGEST + 1, "", "a", "b")
+    compared, large = LuaGrowth([row], 0, 100, "", "a", "b", None), LuaGrowth([], 0, LARGEST + 1, "", "a", "b", None)
     assert large.is_too_large and not compared.is_too_large
     alone = LuaHeld([{"path": "_G", "bytes": 0, "objects": 1, "share": 0.0}], 0, 1, "", "a", 0)
     in_lua = {"one": compared, "two": large, "three": alone}
@@ -626,6 +627,26 @@ def test_processes_whose_snapshots_were_not_compared_are_not_counted() -> None:
     (said,) = _of_paths(paths_of(apart.growths, PATH_SUMS), apart, 10_000)
     assert "in the last snapshot of each of 1 process than in the one before (50.0% of the peaks)" in said.text
     assert said.path == "in one" and _of_held(paths_of(apart.held, HELD_SUMS), apart, 0) == []
+
+
+def test_growth_of_processes_is_compared_by_the_second() -> None:
+    """One grew by 3000 bytes in 10 s, the other by 2000 in 4 s."""
+    row = {"path": "_G.list", "more_bytes": 3000, "more_objects": 50, "bytes": 9000, "objects": 90}
+    in_lua = {
+        "one": LuaGrowth([row], 0, 100, "", "a", "b", 10),
+        "two": LuaGrowth([{**row, "more_bytes": 2000}], 0, 100, "", "a", "b", 4),
+    }
+    (line,) = paths_of(in_lua, PATH_SUMS)
+    assert (
+        line.sums["more_bytes"] == 5000
+        and line.sums["rate"] == 800
+        and line.where() == "2 processes, most in two (62%)"
+    )
+    (said,) = _of_paths([line], InLua.of(in_lua), 10_000)
+    assert "retains 4.88 KiB more" in said.text and "(50.0% of the peaks, 800 B a second)" in said.text
+    assert times_of(in_lua) == [("one", 10e9), ("two", 4e9)]
+    unknown = {**in_lua, "two": replace(in_lua["two"], seconds=None)}
+    assert times_of(unknown) is None and paths_of(unknown, PATH_SUMS)[0].where() == "2 processes, most in one (60%)"
 
 
 def test_a_page_without_two_snapshots_has_no_paths(steve: Any, trace: Callable) -> None:
