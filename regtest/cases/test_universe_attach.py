@@ -221,10 +221,10 @@ def _totals(path: Path) -> list[int]:
 
 
 def _names(path: Path) -> set[str]:
-    reader = Reader(str(path), snapshots=True)
     try:
+        reader = Reader(str(path), snapshots=True)
         reader.skim()
-    except Exception:  # the file is being written
+    except Exception:  # the file is being written, and may be empty
         return set()
     return {snapshot.name for snapshot in reader.snapshots()}
 
