@@ -65,7 +65,7 @@ def test_buffers_hold_their_text(trace: Trace) -> None:
 
 def test_keys_of_all_kinds_stand_in_paths(trace: Trace) -> None:
     paths = {row["path"] for row in universe(trace, "names")["holders"]}
-    for key in ("[1000000]", "[-3]", "[true]", '["a b\\n"]', "<value>"):
+    for key in ("[1000000]", "[-3]", "[true]", '["a b\\n"]', "[number]"):
         assert any(re.search(rf"\.keys tab \S+ {re.escape(key)} tab \S+$", path) for path in paths), key
 
 
