@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 NAME = "universe"
 HELP = "show all Lua objects of a snapshot: by type, retained sizes, what keeps them alive"
 EXAMPLES = """\
-A snapshot is taken of a running program (`ljtrace attach --universe`), each time its heap has grown by half
+A snapshot is taken of a running program (`ljtrace attach --universe`), each time its heap has grown
 (--universe=growing), at the end of a recording (--universe=at-exit), or when the script (ljtrace.snapshot), the program
 (LJTRACE_SNAPSHOT) or vgdb requests it. The first two tables show bytes by type, and by type and name (for cdata the C
 type, for userdata the name of the metatable). Garbage are those of the objects that no root reaches, which wait for

@@ -75,25 +75,22 @@ def more_retained(before: Universe, after: Universe) -> np.ndarray:
     both = np.flatnonzero(twin >= 0)
     more = np.where(after.retained > 0, after.objects["size"].astype(np.int64), 0)
     more[both] -= before.objects["size"][twin[both]].astype(np.int64)
-    counterpart = np.full(len(before.objects) + 1, -1, np.int64)
+    counterpart = np.full(len(before.objects), -1, np.int64)
     counterpart[twin[both]] = both
-    gone = np.flatnonzero((before.retained > 0) & (counterpart[:-1] < 0))
-    over = counterpart[_nearest(before, counterpart >= 0)[gone]]
-    lost = before.objects["size"][gone][over >= 0]
-    np.subtract.at(more, over[over >= 0], lost.astype(np.int64))
+    holder = _nearest(before, counterpart >= 0)
+    gone = np.flatnonzero((before.retained > 0) & (counterpart < 0) & (holder >= 0))
+    np.subtract.at(more, counterpart[holder[gone]], before.objects["size"][gone].astype(np.int64))
     return np.where(twin >= 0, after.summed(more), 0)
 
 
 def _nearest(universe: Universe, wanted: np.ndarray) -> np.ndarray:
-    """By object, the number of the closest wanted one that retains it; the number of objects if there is none. wanted: by
-    object, and one value more."""
-    end = len(universe.objects)
-    above = np.append(np.where(universe.keepers >= 0, universe.keepers, end), end)
-    wanted[end] = True
-    left = np.flatnonzero(~wanted[above])
+    """By object, the number of the closest wanted one that retains it; -1 if there is none. wanted: by object."""
+    above = universe.keepers.copy()
+    is_final = np.append(wanted, True)  # the last one is that of -1
+    left = np.flatnonzero(~is_final[above])
     while len(left):  # each round doubles the way
         above[left] = above[above[left]]
-        left = left[~wanted[above[left]]]
+        left = left[~is_final[above[left]]]
     return above
 
 

@@ -15,7 +15,7 @@ struct luajit_options {
     bool states;           /* --lua: find where LuaJIT keeps its state */
     bool check_stacks;     /* --check-stacks: repeat the walks of cached stacks and compare */
     bool snapshot_at_exit; /* --universe=at-exit: a snapshot of all Lua objects when a state ends */
-    bool snapshot_growing; /* --universe=growing: each time the heap of a state has grown by half */
+    bool snapshot_growing; /* --universe=growing: each time the heap of a state has grown */
 };
 
 extern struct luajit_options luajit_options;

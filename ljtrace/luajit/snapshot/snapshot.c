@@ -158,8 +158,8 @@ static uint64_t total_of(const struct lt_vm *vm)
 
 /* The bytes of the heap of a state that is older than the recording become known by its first snapshot, and live_bytes
  * counts what comes and goes after that. So the heap is as large as the state says at the snapshot, and then as the calls of
- * the allocator say. The recording of such a state may be short, so the first one after that does not wait until the heap has
- * grown by half. */
+ * the allocator say. A recording of such a state may be short, so that the next snapshots are taken when it has grown by an eighth
+ * and a quarter; all others wait until it has grown by half. */
 static void set_growth(struct lt_vm *vm, uint64_t total)
 {
     uint64_t parts = 2;
@@ -271,7 +271,8 @@ void lt_snapshot_try_due(struct lt_vm *vm)
     snapshot_take(vm, s_due_name, true);
 }
 
-/* Has the heap grown by half since the last snapshot, or so much as set_growth says? The first one is taken of a heap that is worth one. */
+/* Has the heap grown as much since the last snapshot as set_growth says? The first one is taken of a heap that is worth
+ * one. */
 static bool has_grown(struct lt_vm *vm)
 {
     enum { WORTH = 256 << 10 };

@@ -27,8 +27,8 @@ bool lt_snapshot_of(struct lt_vm *vm, const char *name);
 uint32_t lt_snapshot_request(const char *name);
 /* The number of states whose snapshot is postponed. */
 extern uint32_t lt_snapshot_waiting;
-/* The state allocates: take its snapshot if it was postponed or, with --universe=growing, if the heap has grown by half since
- * the last one. */
+/* The state allocates: take its snapshot if it was postponed or, with --universe=growing, if the heap has grown enough
+ * since the last one. */
 void lt_snapshot_try(struct lt_vm *vm);
 /* Postpone a snapshot of each state. */
 void lt_snapshot_postpone(const char *name);
