@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from steve.analysis.blocks import Blocks
 
 MOST = 8  # rows
-LARGEST = 10_000_000  # objects of the snapshots; a comparison of so many takes a minute
+LARGEST = 10_000_000  # objects of the snapshots; the comparison of 8 million takes 13 s, and less memory than reading them
 
 
 @dataclass(frozen=True)
