@@ -166,7 +166,6 @@ def test_python_has_the_formatters_style() -> None:
         [
             "/usr/bin/black",
             "--check",
-            "--quiet",
             "--config",
             SOURCE / "pyproject.toml",
             *(SOURCE / folder for folder in PYTHON_FOLDERS),
