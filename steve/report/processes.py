@@ -28,6 +28,7 @@ NAME_LIMIT = 300  # letters of a name
 PATH_SUMS = ("more_bytes", "more_objects", "bytes", "objects")
 HELD_SUMS = ("bytes", "objects")
 RATE = "rate"  # a sum of a path: bytes more a second
+EVEN = 1.1  # if the largest part is less than this times the mean, no process is named
 SUMS = ("blocks", "bytes", "live_bytes_at_peak", "live_bytes_at_end", "accesses")
 
 
@@ -39,11 +40,15 @@ class Line(NamedTuple):
     processes: Counter[str]
 
     def where(self) -> str:
-        """In which processes."""
+        """In which processes, and which of them has most, or grows fastest if that is known, unless all have nearly the same."""
         ((name, most),) = self.processes.most_common(1)
         if len(self.processes) == 1:
             return name
-        return f"{len(self.processes):,} processes, most in {name} ({most / (sum(self.processes.values()) or 1):.0%})"
+        share = most / (sum(self.processes.values()) or 1)
+        if share * len(self.processes) < EVEN:
+            return f"{len(self.processes):,} processes, about evenly"
+        superlative = "fastest" if RATE in self.sums else "most"
+        return f"{len(self.processes):,} processes, {superlative} in {name} ({share:.0%})"
 
 
 class Found(NamedTuple):

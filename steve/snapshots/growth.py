@@ -34,6 +34,7 @@ VARYING = (
 )
 NAMED = ("registry", "_G")  # tables whose keys are names, by the names that the recorder gives them
 MODULES = "_LOADED"  # the table of loaded modules, in the registry
+BEGINS = re.compile(r":\d+(#\d+)?$")  # the end of a function's name that says where it begins
 LONG = {"tab": "table", "func": "function", "str": "string", "udata": "userdata"}
 MOST_STEPS = 8  # of the way to what holds an object
 MOST_GROUPS = 5000  # so many groups that grew most get paths
@@ -188,8 +189,10 @@ class Places:
             return next(shown for pattern, shown in VARYING if re.match(pattern, text))
         if kind == KEY:
             return "key"
+        if kind == UPVALUE and universe.type_name(before) == "upval":
+            return ""
         if kind == UPVALUE:
-            return "" if universe.type_name(before) == "upval" else f"upvalue {text.lstrip('.<').rstrip('>')}"
+            return f"upvalue {text.lstrip('.<').rstrip('>')}{_of(universe, before)}"
         return text
 
     def _is_name(self, before: int, link: int) -> bool:
@@ -245,6 +248,13 @@ def _folded(parts: list[str]) -> list[str]:
     """The steps of a path; of more than two equal ones that follow each other, the first and `...`."""
     runs = [list(run) for _, run in groupby(parts)]
     return [part for run in runs for part in (run if len(run) < 3 else [run[0], "..."])]
+
+
+def _of(universe: Universe, number: int) -> str:
+    """Which function has an upvalue: ` of get app.lua:3`, its name if it is known and where it begins; "" of a function whose
+    place is not known, and of a main chunk."""
+    name = universe.name(number)
+    return f" of {printable(name)}" if BEGINS.search(name) else ""
 
 
 def _type(universe: Universe, number: int) -> str:
