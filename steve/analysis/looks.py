@@ -12,7 +12,20 @@ from collections.abc import Callable, Container, Iterable
 from typing import TYPE_CHECKING, NamedTuple
 
 from steve.analysis import live_at, totals
-from steve.analysis.owners import CHANGED, FILES, FREE, JIT, KINDS, LUA, OWN, RECORDER, STACKS, TITLES, Finder
+from steve.analysis.owners import (
+    CHANGED,
+    FILES,
+    FREE,
+    JIT,
+    KINDS,
+    LIBRARIES,
+    LUA,
+    OWN,
+    RECORDER,
+    STACKS,
+    TITLES,
+    Finder,
+)
 from steve.system.errors import UsageError
 from steve.terminal.progress import Progress
 from steve.terminal.units import counted, human_bytes, human_ns
@@ -245,7 +258,8 @@ LEAST_RETURNABLE = 0.1  # of the free memory, for the call that returns it to be
 class KeptFree(NamedTuple):
     """The free memory that allocators keep at the last look, in bytes. whole: of free, in whole pages; returnable: of
     whole, what can be returned to the system at most; resident: all that is; recorder: of resident, the recorder's; outside:
-    of resident, what no allocator has, such as mappings of the program, files and stacks."""
+    of resident, what no allocator has: mappings of the program, files, stacks, code, and data of libraries and of the program.
+    """
 
     free: int
     whole: int
@@ -271,7 +285,8 @@ class KeptFree(NamedTuple):
             return ""
         return (
             f"{human_bytes(self.outside)} of the {human_bytes(self.of_program)} that were resident at the last look, which no "
-            "allocator has (mappings of the program, files, stacks): steve resident --at end says whose they are"
+            "allocator has (mappings of the program, files, stacks, code, static variables): steve resident --at end says whose "
+            "they are"
         )
 
     @property
@@ -296,7 +311,7 @@ def kept_free(chosen: Blocks) -> tuple[KeptFree | None, str]:
     found = Finder(chosen.trace, looks[-1], live).find(by_block=False)
     kinds = found.by_kind()
     whole, returnable = (sum(getattr(owned, name) for owned in found.parts) for name in ("whole", "returnable"))
-    outside = sum(kinds[kind] for kind in (OWN, FILES, STACKS, JIT))
+    outside = sum(kinds[kind] for kind in (OWN, FILES, STACKS, LIBRARIES, JIT))
     return KeptFree(kinds[FREE] + kinds[LUA], whole, returnable, found.resident, kinds[RECORDER], outside), ""
 
 

@@ -177,28 +177,49 @@ class View:
             f"-fstack-usage lists the bytes of each function.{starts}"
         ]
 
+    def large_variables(self) -> list[str]:
+        """What is to be said of static variables that are much of what is resident: of the file that has most of them."""
+        mappings = self.found.pages.mappings
+        sizes: Counter[str] = Counter()
+        for owned in self.of(LIBRARIES):
+            if mappings[owned.mapping].flags & page_runs.WRITE:
+                sizes[owned.part.name] += owned.resident - owned.live
+        ((name, size),) = sizes.most_common(1) or [("", 0)]
+        if size < max(1 << 20, self.found.resident // 20):
+            return []
+        return [
+            f"Static variables: those of {name} have {human_bytes(size)} (--by library: each file). Which of them is not "
+            f"recorded: nm -CS --size-sort FILE lists the variables and their sizes, unless the file was stripped."
+        ]
+
     # -- by mapping, site, library --
 
     def of_mappings(self) -> list[dict]:
         kinds: dict[int, Counter[str]] = {}
+        files: dict[int, str] = {}
         for owned in self.found.parts:
             of_one = kinds.setdefault(owned.mapping, Counter())
             of_one[LIVE] += owned.live
             of_one[BEFORE if owned.part.is_older else owned.part.kind] += owned.resident - owned.live
-        return [
-            {
-                "rss": mapping.rss,
-                "pss": mapping.pss,
-                "swap": mapping.swap,
-                "huge": mapping.huge,
-                "size": mapping.size,
-                "start": f"0x{mapping.start:x}",
-                "rights": rights_of(mapping.flags),
-                "kind": ", ".join(kind for kind, size in kinds.get(number, Counter()).most_common() if size > 0),
-                "name": mapping.name,
-            }
-            for number, mapping in enumerate(self.found.pages.mappings)
-        ]
+            files.setdefault(owned.mapping, owned.part.name)
+        rows = []
+        for number, mapping in enumerate(self.found.pages.mappings):
+            owners = [kind for kind, size in kinds.get(number, Counter()).most_common() if size > 0]
+            variables = f"(static variables of {files[number]})" if owners == [LIBRARIES] else ""
+            rows.append(
+                {
+                    "rss": mapping.rss,
+                    "pss": mapping.pss,
+                    "swap": mapping.swap,
+                    "huge": mapping.huge,
+                    "size": mapping.size,
+                    "start": f"0x{mapping.start:x}",
+                    "rights": rights_of(mapping.flags),
+                    "kind": ", ".join(owners),
+                    "name": mapping.name or variables,
+                }
+            )
+        return rows
 
     def of_sites(self, name: Callable[[int], str] | None = None) -> list[dict]:
         """name: of a site, by its number; None: as in other rows."""
@@ -306,7 +327,7 @@ def remarks_of(trace: Trace, view: View, facts: dict, at: str) -> list[str]:
     if "attached" in info:
         texts += looks.from_before(info)
         texts += looks.of_older_mappings(sum(owned.resident for owned in view.older()))
-    texts += view.large_stacks()
+    texts += [*view.large_stacks(), *view.large_variables()]
     whole, below = view.whole(FREE) if view.knows_free(FREE) else (0, 0)
     if whole and view.allocator and view.allocator.caveat:
         texts.append(view.allocator.caveat)

@@ -55,7 +55,12 @@ OF_MAPPING = (
     Column("start", "", "address where it begins"),
     Column("rights", "", "r, w, x, and s for shared or p for private", True),
     Column("kind", "kind", "kinds of owners of its resident bytes, the largest first", True),
-    Column("name", "name", "of the file, or what the kernel calls it", True),
+    Column(
+        "name",
+        "name",
+        "of the file, or what the kernel calls it, or in brackets whose static variables are there",
+        True,
+    ),
 )
 OF_SITE = (
     Column("bytes", "bytes", "the sum of the next three"),

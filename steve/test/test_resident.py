@@ -395,6 +395,18 @@ def test_large_stacks_name_the_functions_in_which_threads_begin(steve: Steve, tr
     assert line.endswith(" Threads begin in serve (app.c).")
 
 
+def test_large_static_variables_have_a_line(steve: Steve, trace: Maker) -> None:
+    """Of the file that has most. The memory of zeros that follows the program's data is no file's; its row has a name, too."""
+    bss = f"mapping 0x403000 {pages(2)} {RW} {pages(1)} - 1:{ALONE} 1:0"
+    assert bss in SCRIPT and "Static variables" not in (trace(SCRIPT), steve("resident", "t.ljt").out)[1]
+    large = SCRIPT.replace(bss, f"mapping 0x403000 {pages(400)} {RW} {pages(400)} - 400:{ALONE}")
+    trace(large.replace(" 0x40", " 0x10"))  # there it does not reach to the heap
+    (line,) = [line for line in steve("resident", "t.ljt").out.splitlines() if line.startswith("Static variables:")]
+    assert line.startswith("Static variables: those of /bin/app have 1.57 MiB (--by library: each file).")
+    names = {row["start"]: row["name"] for row in found(steve, "--by", "mapping")["rows"]}
+    assert names["0x103000"] == "(static variables of /bin/app)" and names["0x102000"] == "/bin/app"
+
+
 def test_findings_name_what_no_allocator_has(steve: Steve, trace: Maker) -> None:
     trace(SCRIPT)
     assert "steve resident" not in steve("findings", "t.ljt").out

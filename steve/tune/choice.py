@@ -127,7 +127,7 @@ class Choice:
             return "not compared"
         if one == self.recommended:
             return "recommended"
-        return self.objections[one] or "confirmed, but another one is better"
+        return self.objections[one] or "better, but not the best"
 
     def change(self, bench: Bench, one: OptionSet, goal: str | None = None) -> Median | None:
         """The ratio of an option set to the reference; None if one of them was not replayed."""
