@@ -188,8 +188,8 @@ class View:
         if size < max(1 << 20, self.found.resident // 20):
             return []
         return [
-            f"Static variables: those of {name} have {human_bytes(size)} (--by library: each file). Which of them is not "
-            f"recorded: nm -CS --size-sort FILE lists the variables and their sizes, unless the file was stripped."
+            f"Static variables: those of {name} have {human_bytes(size)} (--by library: each file). How much each of "
+            "them has is not recorded: nm -CS --size-sort FILE lists the variables and their sizes, unless the file was stripped."
         ]
 
     # -- by mapping, site, library --
