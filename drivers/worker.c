@@ -111,7 +111,7 @@ static void replay(struct shared *b, struct engine *e)
         break;
     case JOB_THREADS:
     case JOB_THREADS_SPACE:
-        threads_run(e, NULL, NULL);
+        threads_run(e, NULL);
         break;
     case JOB_SYSTEM:
         system_run(e);

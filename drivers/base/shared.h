@@ -189,6 +189,7 @@ struct threads_space {
 struct system_result {
     uint64_t baseline;          /* resident before the first operation */
     uint64_t peak, end;         /* resident in the whole process: most, and after the last operation */
+    uint64_t ended;             /* the same as end, after all threads have ended */
     uint64_t mean;              /* of the samples, above the baseline */
     uint64_t running, sampled;  /* 1 = the replay has begun and not ended; there were samples */
     uint64_t user, system, cpu; /* cpu: both, without taking the samples */

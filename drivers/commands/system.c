@@ -65,9 +65,10 @@ static void print_result(const struct session *s, const struct system_result *r)
 {
     const struct plan_facts *f = &s->plan.facts;
     printf("{\"operations\": %" PRIu64 ", \"live_peak\": %" PRIu64 ", \"process_peak\": %" PRIu64
-           ", \"peak_resident\": %" PRIu64 ", \"end_resident\": %" PRIu64 ", \"mean_resident\": ",
+           ", \"peak_resident\": %" PRIu64 ", \"end_resident\": %" PRIu64 ", \"ended_resident\": %" PRIu64
+           ", \"mean_resident\": ",
            f->news + f->frees + f->resizes, f->live_peak, r->peak, over(r->peak, r->baseline),
-           over(r->end, r->baseline));
+           over(r->end, r->baseline), over(r->ended, r->baseline));
     if (!r->sampled) /* the replay was too short */
         printf("null");
     else

@@ -90,11 +90,11 @@ struct usage {
     uint64_t wall, user, system, faults;
 };
 
-/* The moment before the first operation, when the replay has all memory of its own. */
-struct start {
+/* What is measured before the first operation, when the replay has all memory of its own, and after the last one. */
+struct measured {
     struct engine *e;
-    uint64_t baseline; /* resident bytes */
-    struct usage from;
+    uint64_t baseline, end; /* resident bytes */
+    struct usage from, to;
 };
 
 static struct usage usage_now(void)
@@ -152,34 +152,45 @@ static bool done(void *ctx, char op, uint64_t size)
 
 static void note_start(void *ctx)
 {
-    struct start *s = ctx;
-    struct system_result *result = &s->e->shared->system;
+    struct measured *m = ctx;
+    struct system_result *result = &m->e->shared->system;
     forget_peak();
-    s->baseline = result->baseline = status_bytes("VmRSS:");
+    m->baseline = result->baseline = status_bytes("VmRSS:");
     __atomic_store_n(&result->running, 1, __ATOMIC_RELEASE);
-    s->from = usage_now();
+    m->from = usage_now();
+}
+
+static void note_end(void *ctx)
+{
+    struct measured *m = ctx;
+    m->to = usage_now();
+    m->end = status_bytes("VmRSS:");
 }
 
 void system_run(struct engine *e)
 {
-    struct start start = {.e = e};
+    struct measured m = {.e = e};
     struct sampled r = {.e = e};
     const struct watcher watcher = {
         .ctx = &r, .made = made, .freeing = freeing, .kept = kept, .locked = locked, .done = done};
+    const struct threads_events events = {.ctx = &m, .ready = note_start, .done = note_end};
     if (e->shared->job.facts.schedule.threads)
-        threads_run(e, note_start, &start);
+        threads_run(e, &events);
     else {
-        note_start(&start);
-        r.baseline = start.baseline;
-        r.begun = start.from.wall;
+        note_start(&m);
+        r.baseline = m.baseline;
+        r.begun = m.from.wall;
         engine_watched(e, &watcher);
+        note_end(&m);
     }
-    const struct usage from = start.from, to = usage_now();
+    const struct usage from = m.from, to = m.to;
     uint64_t cpu = to.user - from.user + to.system - from.system;
+    uint64_t peak = status_bytes("VmHWM:");
     e->shared->system = (struct system_result){
-        .baseline = start.baseline,
-        .peak = status_bytes("VmHWM:"),
-        .end = status_bytes("VmRSS:"),
+        .baseline = m.baseline,
+        .peak = peak > m.end ? peak : m.end, /* the kernel counts some pages of each thread late */
+        .end = m.end,
+        .ended = status_bytes("VmRSS:"),
         .mean = r.samples ? r.sum / r.samples : 0,
         .sampled = r.samples > 0,
         .user = to.user - from.user,

@@ -64,7 +64,7 @@ struct thread {
     uint64_t naps; /* number of system calls made by waiting */
     uint64_t cpu, blocked, ended;
     atomic_bool done;
-    bool started;
+    bool started, stays;
     void *stack;
     pthread_t thread;
 };
@@ -78,7 +78,9 @@ struct thread_group {
     uint32_t count; /* number of threads */
     bool serial;    /* calls are made one at a time */
     atomic_bool go, stop;
-    pthread_mutex_t barrier; /* held by threads that wait for `moved_on` */
+    bool lets_stay; /* threads that work until near the end stay alive until `released` */
+    bool released;
+    pthread_mutex_t barrier; /* held by threads that wait for `moved_on`, or to be released */
     pthread_cond_t moved_on;
     atomic_uint_fast64_t cut;              /* next barrier: operations from this number on are not begun */
     atomic_uint_fast64_t failed_op;        /* UINT64_MAX = none */
@@ -409,6 +411,38 @@ static void thread_work(struct thread *t)
         i = g->runs[i].next;
 }
 
+/* The number of operations, as counted in op. */
+static uint64_t ops_in_file(const struct job *j)
+{
+    return j->facts.news + j->facts.frees + j->facts.resizes;
+}
+
+/* Does it work until near the end of the file? */
+static bool works_to_the_end(const struct thread *t)
+{
+    uint64_t ops = ops_in_file(&t->group->e->shared->job);
+    return counter_get(&t->op) >= ops - ops / LATE_PART;
+}
+
+/* Stay alive, as the threads of a server do, until the memory at the end has been measured. Many allocators keep memory
+ * for each thread, and take it back when the thread ends. */
+static void stay(struct thread *t)
+{
+    struct thread_group *g = t->group;
+    pthread_mutex_lock(&g->barrier);
+    while (!g->released)
+        pthread_cond_wait(&g->moved_on, &g->barrier);
+    pthread_mutex_unlock(&g->barrier);
+}
+
+static void release(struct thread_group *g)
+{
+    pthread_mutex_lock(&g->barrier);
+    g->released = true;
+    pthread_cond_broadcast(&g->moved_on);
+    pthread_mutex_unlock(&g->barrier);
+}
+
 static void *live(void *argument)
 {
     struct thread *t = argument;
@@ -420,7 +454,12 @@ static void *live(void *argument)
     uint64_t gave_up = given_up() - blocked;
     t->blocked = gave_up > t->naps ? gave_up - t->naps : 0;
     t->ended = clock_wall();
+    bool stays = t->group->lets_stay && works_to_the_end(t);
+    if (stays)
+        t->stays = true;
     atomic_store(&t->done, true);
+    if (stays)
+        stay(t);
     return NULL;
 }
 
@@ -492,10 +531,11 @@ static bool look(const struct thread_group *g)
     return true;
 }
 
-static void join_all(struct thread_group *g)
+/* Wait until threads have ended: those that stay, or the others. All of them are done. */
+static void join_those(struct thread_group *g, bool stay)
 {
     for (uint32_t i = 0; i < g->count; i++)
-        if (g->threads[i].started)
+        if (g->threads[i].started && g->threads[i].stays == stay)
             pthread_join(g->threads[i].thread, NULL);
 }
 
@@ -544,8 +584,7 @@ static bool barrier_reached(const struct thread_group *g)
 
 static uint64_t interval(const struct job *j)
 {
-    uint64_t ops = j->facts.news + j->facts.frees + j->facts.resizes;
-    return ops / BARRIERS + 1;
+    return ops_in_file(j) / BARRIERS + 1;
 }
 
 static uint64_t used_by(const struct steve_driver *d)
@@ -671,7 +710,7 @@ static bool thread_group_open(struct thread_group *g, struct engine *e)
     return true;
 }
 
-void threads_run(struct engine *e, void (*ready)(void *), void *ctx)
+void threads_run(struct engine *e, const struct threads_events *events)
 {
     struct thread_group g;
     e->shared->status = STATUS_FAILED;
@@ -680,13 +719,18 @@ void threads_run(struct engine *e, void (*ready)(void *), void *ctx)
     watch_crashes(e->shared);
     e->shared->status = STATUS_RUNNING;
     bool good = start_all(&g);
-    if (good && ready)
-        ready(ctx);
+    g.lets_stay = good && events;
+    if (good && events)
+        events->ready(events->ctx);
     uint64_t from = clock_wall();
     atomic_store(&g.go, true);
     if (good)
         watch(&g);
-    join_all(&g);
+    join_those(&g, false);
+    if (good && events)
+        events->done(events->ctx);
+    release(&g);
+    join_those(&g, true);
     if (good)
         finish(&g, from);
     else

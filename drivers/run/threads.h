@@ -20,9 +20,20 @@ enum { THREADS_MOST = 1024 };
 /* Additional bytes of heap for each thread, since allocators reserve address space for each. */
 #define THREADS_HEAP ((uint64_t)128 << 20)
 
-/* Replay once. The result is in shared->threaded; after a failure, shared->op_index is the operation that failed. `ready`, if it
- * is not NULL, is called before the first operation, when the threads and all tables of the replay are there. */
-void threads_run(struct engine *e, void (*ready)(void *), void *ctx);
+/* Threads whose last operation is in the last 1/LATE_PART of all operations are taken for threads that the program still has
+ * at its end. */
+enum { LATE_PART = 10 };
+
+/* Moments of a replay. ready: before the first operation, when the threads and all tables of the replay are there. done:
+ * after the last operation, also after a failure, while the threads are alive that work until near the end. */
+struct threads_events {
+    void (*ready)(void *ctx), (*done)(void *ctx);
+    void *ctx;
+};
+
+/* Replay once. The result is in shared->threaded; after a failure, shared->op_index is the operation that failed. Without
+ * `events`, which may be NULL, each thread ends after its last operation. */
+void threads_run(struct engine *e, const struct threads_events *events);
 
 /* Approximate number of moments of a replay at which JOB_THREADS_SPACE measures the heap. */
 enum { BARRIERS = 100 };

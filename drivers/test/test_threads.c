@@ -156,7 +156,7 @@ static struct shared *run(const struct steve_driver *d, enum job_kind kind)
     shared = (struct shared){.job = {.kind = kind, .heap = HEAP, .facts = s_plan.facts, .check = true}};
     assert_true(d->init(region_base(), HEAP));
     assert_true(engine_open(&engine, &shared, d));
-    threads_run(&engine, NULL, NULL);
+    threads_run(&engine, NULL);
     return &shared;
 }
 

@@ -393,3 +393,26 @@ def test_threads_on_malloc_of_the_system_cannot_be_timed(tmp_path: Path) -> None
     for option in ("--latency", "--pace=10"):
         p = replay("--system", path, "--threads=replay", option)
         assert p.returncode == 2 and "--threads=replay has no --pace and no --latency" in p.stderr
+
+
+@pytest.mark.parametrize("working", ["last", "first"])
+def test_threads_that_work_to_the_end_are_alive_when_it_is_measured(working: str, tmp_path: Path) -> None:
+    """What glibc keeps for a thread is resident at the end if the thread worked until near it, and returned if not."""
+    count, size = 2000, 1000
+    own = [  # per thread: it frees all, and malloc keeps it for the thread
+        f"# thread {number}\n"
+        + "".join(f"{number}{i:04} N 0 {size}\n" for i in range(count))
+        + "".join(f"{number}{i:04} F 0 0\n" for i in range(count))
+        for number in (1, 2, 3)
+    ]
+    other = "# thread 4\n" + "".join("9 N 0 64\n9 F 0 0\n" for _ in range(40 * count))
+    parts = [other, *own] if working == "last" else [*own, other]
+    path = write(tmp_path, "".join(parts))
+    p = replay("--system", path, "--threads=replay", env={"GLIBC_TUNABLES": "glibc.malloc.tcache_count=4000"})
+    assert p.returncode == 0, p.stderr
+    r = json.loads(p.stdout)
+    kept = len(own) * count * size
+    if working == "last":
+        assert r["end_resident"] > 0.9 * kept > 3 * r["ended_resident"]
+    else:
+        assert r["end_resident"] < kept / 3 and abs(r["end_resident"] - r["ended_resident"]) < kept / 10

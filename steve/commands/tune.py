@@ -64,7 +64,8 @@ only --holdout shows whether another run gains as much.
 Every replay is a new process; those to be compared take turns in random order. Figures are medians, with the 95%
 interval of the bootstrap.
 
---goal: peak is the most resident memory, mean the mean of it, end what stays resident after the last operation; time is
+--goal: peak is the most resident memory, mean the mean of it, end what stays resident after the last operation, with
+all threads alive that worked in its last tenth, as those of a server do (with --verify, when the program ends); time is
 the CPU time of the replay including that of the system, p99 is the time that 99% of the calls of malloc and of free do
 not exceed, balance is the geometric mean of peak and time. rss is another name of peak. The mean is over operations or,
 of several threads and of the program with --verify, over time. Resident memory is everywhere that of heap and
@@ -367,9 +368,10 @@ def _draw(args: argparse.Namespace, choice: Choice) -> list[str]:
 def _table(choice: Choice, later: Collection[str]) -> str:
     """later: the allocators that may return some of what they have at the end after a time that the replays did not last."""
     from steve.allocstats.medians import median
+    from steve.tune.measure import ENDED
 
     bench, rows = choice.whole, []
-    latency = choice.goal == "p99"
+    latency, ended = choice.goal == "p99", _shows_ended(choice)
     for number, one in enumerate(choice.rows, 1):
         space, cpu = bench.resident(one, choice.reference, choice.goal), median(bench.samples[one].cpu)
         rows.append(
@@ -378,6 +380,7 @@ def _table(choice: Choice, later: Collection[str]) -> str:
                 ("up to " if choice.goal == "end" and one.allocator.name in later else "") + human_bytes(space.value),
                 human_ns(cpu.value),
                 *([human_ns(median(bench.samples[one].p99).value)] if latency else []),
+                *([human_bytes(bench.resident(one, choice.reference, ENDED).value)] if ended else []),
                 *([human_bytes(bench.resident(one, choice.reference).value)] if choice.goal == "end" else []),
                 _change(choice.change(bench, one)),
                 *([_change(choice.change(choice.held_out, one))] if choice.holds_out else []),
@@ -392,6 +395,7 @@ def _table(choice: Choice, later: Collection[str]) -> str:
         f"resident, {goal}" if goal in ("mean", "end") else "resident",
         "CPU time",
         *p99,
+        *(["threads ended"] if ended else []),
         *(["at the peak"] if goal == "end" else []),
         f"{goal}, whole file",
         *([f"{goal}, held out"] if choice.holds_out else []),
@@ -401,15 +405,21 @@ def _table(choice: Choice, later: Collection[str]) -> str:
     return aligned([head, *rows])
 
 
+def _shows_ended(choice: Choice) -> bool:
+    """Is what is resident when all threads have ended shown, too?"""
+    return choice.goal == "end" and choice.found.hints.threads > 1
+
+
 def _meaning(choice: Choice) -> str:
     """What the columns of the table say."""
     heap = "resident bytes of heap and allocator"
-    ended = ", when all its threads have ended" if choice.found.hints.threads > 1 else ""
-    resident = {"mean": f"mean of the {heap}", "end": f"{heap} after the last operation{ended}"}.get(
+    alive = ", with all threads alive that worked in the last tenth of all operations" if _shows_ended(choice) else ""
+    resident = {"mean": f"mean of the {heap}", "end": f"{heap} after the last operation{alive}"}.get(
         choice.goal, f"most {heap}"
     )
     own = choice.goal in ("peak", "mean", "end")
     change = f"{choice.goal}: change{' of these bytes' if own else ''} against {choice.reference.name}"
+    resident += "; threads ended: when these have ended, too" if alive else ""
     resident += "; at the peak: most of them" if choice.goal == "end" else ""
     return (
         f"resident: {resident}, without those of the replay itself, which replays the whole file; {change}\n"
@@ -553,6 +563,28 @@ def _too_short(result: Result) -> list[str]:
     return unseen_returns(_returned_later(result), seconds, _replay_seconds(choice), way)
 
 
+def _untouched(choice: Choice, program: Program) -> list[str]:
+    """The line for a program that cannot have touched all bytes of its blocks, as a replay does: it had less memory."""
+    from steve.tune.measure import MEMORY
+
+    reference = choice.reference
+    if (
+        choice.goal not in (*MEMORY, "balance")
+        or reference.allocator.name != program.allocator
+        or not reference.is_default
+    ):
+        return []
+    replayed = choice.whole.resident(reference, reference).value
+    if not program.resident or replayed <= program.resident:
+        return []
+    return [
+        f"the replay has up to {human_bytes(replayed)} of heap and allocator with {reference.name}, the recorded program had up to "
+        f"{human_bytes(program.resident)} with its code and the recorder: a replay writes to all of each block, and the program left "
+        "parts of its blocks unused. What it has is less than the table says, by another amount for each allocator, so that their "
+        "order may be another one; --verify measures the program"
+    ]
+
+
 def _hints(choice: Choice) -> list[str]:
     """What the trace suggested to try first."""
     hints, reasons = choice.found.hints, []
@@ -622,6 +654,7 @@ def _text(result: Result) -> str:
         result.program.described(choice.reference.name),
         *filter(None, [result.program.remark_on_left_out(), result.program.remark_on_asked()]),
     ]
+    lines += _untouched(choice, result.program)
     lines += _too_short(result)
     lines += _hints(choice)
     for allocator, options in choice.found.without_effect().items():
@@ -636,6 +669,7 @@ def _text(result: Result) -> str:
 
 def _row_as_json(choice: Choice, one: OptionSet, program: Program) -> dict[str, Any]:
     from steve.allocstats.medians import median
+    from steve.tune.measure import ENDED
 
     bench = choice.whole
     held_out = choice.change(choice.held_out, one) if choice.holds_out else None
@@ -646,6 +680,7 @@ def _row_as_json(choice: Choice, one: OptionSet, program: Program) -> dict[str, 
         "environment": None if environment is None else one.shell(environment),
         "resident": bench.resident(one, choice.reference, choice.goal).as_dict(),
         "peak_resident": bench.resident(one, choice.reference).as_dict(),
+        "ended_resident": bench.resident(one, choice.reference, ENDED).as_dict(),
         "cpu_ns": median(bench.samples[one].cpu).as_dict(),
         "p99_ns": median(bench.samples[one].p99).as_dict() if bench.samples[one].p99 else None,
         "page_faults": median(bench.samples[one].faults).value,

@@ -198,6 +198,21 @@ def test_memory_that_stays_at_the_end(tmp_path: Path) -> None:
     assert memory["measured"]["median"] < 0.7 * memory["reference"]["median"], memory
 
 
+def test_threads_are_alive_at_the_end_of_a_replay(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What glibc keeps for threads counts, and what is there when they have ended has a column of its own."""
+    monkeypatch.setenv("GLIBC_TUNABLES", "glibc.malloc.tcache_count=4000")
+    with open(tmp_path / "ops", "w") as out:
+        for text in ("N 0 1000", "F 0 0"):
+            for n in range(60):  # the threads take turns, and all of them work until near the end
+                block = range(n // 3 * 100, n // 3 * 100 + 100)
+                out.write(f"# thread {n % 3 + 1}\n" + "".join(f"{n % 3}{i:04} {text}\n" for i in block))
+    options = ("--goal=end", "--replays=3", "--allocators=glibc")
+    row = json.loads(tune(tmp_path, "ops", *options, "--json").stdout)["rows"][0]
+    assert row["resident"]["median"] > 4_000_000 > 2 * row["ended_resident"]["median"], row
+    text = tune(tmp_path, "ops", *options).stdout
+    assert "  threads ended  " in text and "with all threads alive that worked in the last tenth" in text, text
+
+
 def test_run_measures_what_is_resident_at_the_end_and_on_average(tmp_path: Path) -> None:
     script = "x = bytearray(50_000_000)\nimport time\ntime.sleep(0.3)\ndel x\ntime.sleep(0.3)"
     words = ["sh", "-c", f"/usr/bin/python3 -c '{script}'; true"]

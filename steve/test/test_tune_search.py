@@ -61,7 +61,7 @@ class PretendedReplay:
         ) + self.source.uniform(-500, 500)
         slower = 1.5 if "mxfast=0" in env.get("GLIBC_TUNABLES", "") else 1
         answer = {"process_peak": 1e6 * self.own + peak, "peak_resident": peak}
-        answer |= {"mean_resident": peak / 2, "end_resident": peak / 3}
+        answer |= {"mean_resident": peak / 2, "end_resident": peak / 3, "ended_resident": peak / 4}
         answer |= {"operations": 10**4, "cpu_ns": 1e6 * slower, "wall_ns": 1e6, "page_faults": peak / 4096}
         return Outcome(0, json.dumps(answer), "", False)
 
@@ -281,6 +281,19 @@ def _with_an_undecided_option(monkeypatch: pytest.MonkeyPatch, left: float) -> t
         whole.measure([one], rounds, 1e18, lambda: None)
     choice = choose("peak", [glibc, jemalloc], Found([arena], 3), (whole, whole, whole), "the file", lambda: None)
     return choice, jemalloc, arena
+
+
+@pytest.mark.parametrize("goal", ["peak", "time"])
+def test_it_says_if_the_program_did_not_touch_all_of_its_blocks(goal: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The replay has 1 MB at its peak, which is more than the program can have had."""
+    choice, _ = chosen(monkeypatch, misleading, 200, goal=goal)
+    for name, most, said in (("glibc", 800_000, True), ("glibc", 1_200_000, False), ("jemalloc", 800_000, False)):
+        text = _text(Result(choice, Program(name, resident=most)))
+        assert ("the program left parts of its blocks unused" in text) == (said and goal == "peak"), text
+    assert (
+        "the recorded program had up to 781 KiB with" in _text(Result(choice, Program("glibc", resident=800_000)))
+        or goal == "time"
+    )
 
 
 def test_what_may_be_better_is_decided_before_others_are_replayed_more(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -28,6 +28,7 @@ from steve.tune.program import LIBC
 
 SEED = 1
 MEMORY = ("peak", "mean", "end")  # goals of resident memory
+ENDED = "ended"  # resident memory when all threads have ended, which is no goal
 PAGE = 4096  # what a heap with a block has at least
 
 
@@ -35,8 +36,8 @@ PAGE = 4096  # what a heap with a block has at least
 class Samples:
     """What was measured of one option set: a value for each replay.
 
-    resident, mean, end: resident bytes of the whole process: most, on average and after the last operation; mean has none for a
-    replay that is too short. own: resident bytes before the first operation. cpu: CPU time
+    resident, mean, end, ended: resident bytes of the whole process: most, on average, after the last operation, and when all
+    threads have ended after it; mean has none for a replay that is too short. own: resident bytes before the first operation. cpu: CPU time
     of the replay in ns. p99: of malloc or free in ns, the greater. wall: elapsed time in ns, without the waits of
     --duration. faults: page faults. operations: of one replay; 0 before the first. failure: why it cannot be used, "" if it
     can."""
@@ -44,6 +45,7 @@ class Samples:
     resident: list[float] = field(default_factory=list)
     mean: list[float] = field(default_factory=list)
     end: list[float] = field(default_factory=list)
+    ended: list[float] = field(default_factory=list)
     own: list[float] = field(default_factory=list)
     cpu: list[float] = field(default_factory=list)
     p99: list[float] = field(default_factory=list)
@@ -53,9 +55,9 @@ class Samples:
     failure: str = ""
 
     def of(self, goal: str) -> list[float]:
-        """The values of one of the goals peak, mean, end, time and p99."""
+        """The values of one of the goals peak, mean, end, time and p99, or of ENDED."""
         known = {"peak": self.resident, "mean": self.mean, "end": self.end, "time": self.cpu, "p99": self.p99}
-        return known[goal]
+        return {**known, ENDED: self.ended}[goal]
 
     def add(self, result: dict) -> None:
         """Enter what steve-replay --system printed."""
@@ -65,6 +67,7 @@ class Samples:
         if result.get("mean_resident") is not None:
             self.mean.append(own + result["mean_resident"])
         self.end.append(own + result["end_resident"])
+        self.ended.append(own + result["ended_resident"])
         self.operations = result["operations"]
         self.cpu.append(result["cpu_ns"])
         self.wall.append(result["wall_ns"])
@@ -154,7 +157,7 @@ class Bench:
         samples = self.samples[candidate]
         if goal == "balance":
             return [(r * c) ** 0.5 for r, c in zip(self.of(candidate, reference, "peak"), samples.cpu)]
-        if goal not in MEMORY:
+        if goal not in (*MEMORY, ENDED):
             return samples.of(goal)
         own = statistics.median(self.samples[reference].own)
         return [max(PAGE, value - own) for value in samples.of(goal)]
@@ -171,8 +174,8 @@ class Bench:
         return ratio(self.of(candidate, reference, goal), self.of(reference, reference, goal))
 
     def resident(self, candidate: OptionSet, reference: OptionSet, goal: str = "peak") -> Median:
-        """Resident bytes of heap and allocator. goal: one of MEMORY; of another goal, the peak."""
-        return median(self.of(candidate, reference, goal if goal in MEMORY else "peak"))
+        """Resident bytes of heap and allocator. goal: one of MEMORY, or ENDED; of another goal, the peak."""
+        return median(self.of(candidate, reference, goal if goal in (*MEMORY, ENDED) else "peak"))
 
 
 def missing_library(allocator: Allocator) -> bool:

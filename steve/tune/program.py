@@ -34,7 +34,8 @@ LONG_ENOUGH = 0.5  # part of the program's time that a replay takes at least, to
 class Program:
     """allocator: a name as that of a driver; "" if it is not known. object: path of the library or executable that contains
     its malloc. is_within: is that the executable? names: under which the program was started, without folders. seconds:
-    how long it ran; 0 if that is not known. others: of other_heaps(). asks: of asks_of(). ops: the name of an ops file without its memtrace; "" if
+    how long it ran; 0 if that is not known. resident: the most bytes that were resident, with the recorder's; 0 if that was not
+    recorded. others: of other_heaps(). asks: of asks_of(). ops: the name of an ops file without its memtrace; "" if
     there is one."""
 
     allocator: str = ""
@@ -43,6 +44,7 @@ class Program:
     names: frozenset[str] = frozenset()
     seconds: float = 0.0
     cpu_seconds: float = 0.0
+    resident: int = 0
     others: tuple[str, ...] = ()
     asks: tuple[str, ...] = ()
     ops: str = field(default="", compare=False)
@@ -65,6 +67,7 @@ class Program:
             "in_executable": self.is_within,
             "seconds": self.seconds or None,
             "cpu_seconds": self.cpu_seconds or None,
+            "most_resident": self.resident or None,
             "asks": list(self.asks),
         }
 
@@ -171,6 +174,7 @@ def asks_of(executable: str) -> tuple[str, ...]:
 def recorded_program(path: str, libraries: Mapping[str, str]) -> Program:
     """The program of a memtrace, or of the memtrace from which `steve ops` made the ops file `path` if it is still beside
     it, by its name: APP.ljt of APP.ljt-ops or APP-ops. Of another file nothing is known."""
+    from steve.analysis.totals import most_resident
     from steve.system.errors import TraceError
     from steve.trace import source
     from steve.trace._memtrace import Trace
@@ -188,7 +192,8 @@ def recorded_program(path: str, libraries: Mapping[str, str]) -> Program:
         return Program()
     own, others = program_of(trace, libraries), tuple(other_heaps(trace))
     asks = () if own.is_within else asks_of(trace.info().get("executable", ""))
-    return replace(own, cpu_seconds=cpu_seconds_of(path, trace), others=others, asks=asks)
+    resident = most_resident(trace.pages())
+    return replace(own, cpu_seconds=cpu_seconds_of(path, trace), resident=resident, others=others, asks=asks)
 
 
 def cpu_seconds_of(path: str, trace: Trace) -> float:
