@@ -3,11 +3,13 @@
 of them and what holds it, the first rows of `steve universe --diff`; or of a single one, what holds its objects."""
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from steve.analysis.closed import has_lua
 from steve.terminal.progress import Progress
+from steve.terminal.units import counted
 
 if TYPE_CHECKING:
     from steve.analysis.blocks import Blocks
@@ -54,6 +56,16 @@ class LuaHeld(_Paths):
 
     name: str
     reached: int
+
+
+def objects_of(row: Mapping[str, int]) -> str:
+    """How many objects a path that grew has, and how many are new."""
+    objects = counted(row["objects"], "object")
+    return (
+        f"{objects}, {row['more_objects']:,} of them more"
+        if row["more_objects"]
+        else f"{objects} as before, but larger"
+    )
 
 
 def lua_snapshots(chosen: Blocks) -> LuaGrowth | LuaHeld | None:

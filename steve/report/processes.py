@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from steve.analysis.totals import NEVER_FREED, program_end_text
 from steve.report.collect import clean
-from steve.report.lua_growth import MOST as MOST_PATHS, LuaGrowth, LuaHeld
+from steve.report.lua_growth import MOST as MOST_PATHS, LuaGrowth, LuaHeld, objects_of
 from steve.report.page import environment
 from steve.report.sentences import APPROXIMATE, KEPT, MOST, MUCH, SAID, WAITING, WORTH, Sentence
 from steve.terminal.units import counted, human_bytes
@@ -151,7 +151,7 @@ def _of_paths(paths: list[Line], in_lua: InLua, peak: int) -> list[Sentence]:
         Sentence(
             first.text,
             f"retains {human_bytes(more)} more in the last snapshot of {compared} than in the one before ({more / peak:.1%} of "
-            f"the peaks{rate}): {counted(first.sums['objects'], 'object')}, {first.sums['more_objects']:,} of them more.",
+            f"the peaks{rate}): {objects_of(first.sums)}.",
             f"in {first.where()}",
             "#lua-growth",
         )

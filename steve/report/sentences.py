@@ -18,6 +18,7 @@ from steve.analysis.owners import FREE, LUA, RECORDER
 from steve.analysis.totals import NEVER_FREED as ENDED
 from steve.report.collect import NEVER_FREED, Site, TraceData, runs, without_middle
 from steve.report.findings import Finding
+from steve.report.lua_growth import objects_of
 from steve.terminal.units import counted, human_bytes, human_ns
 
 MOST = 3
@@ -265,7 +266,7 @@ def _of_lua_growth(data: TraceData) -> Iterator[Sentence]:
     yield Sentence(
         row["path"],
         f"retains {human_bytes(row['more_bytes'])} more in the snapshot '{growth.after}' than in '{growth.before}'{when} "
-        f"({row['more_bytes'] / peak:.1%} of the peak{rate}): {counted(row['objects'], 'object')}, {row['more_objects']:,} of them more.",
+        f"({row['more_bytes'] / peak:.1%} of the peak{rate}): {objects_of(row)}.",
         "",
         "#lua-growth",
     )

@@ -7,7 +7,8 @@ its place, so what a new list holds belongs together with what the list that it 
 A group grew by the bytes that are new, less those that are gone, of what its objects retain. If that is more than 0, and it
 has new objects, it is shown. So what a program replaces all the time, as in a cache of fixed size, is no growth, nor is what
 another object holds now. Each new object is in a group, or retained by one that is. A group may contain what another one
-retains. The growth of old objects themselves, as of a list that needs a larger array, is counted only in such a group.
+retains. An old object that became larger itself, as a list that needs a larger array, counts with its own size: in such a
+group, or with the others of its place.
 Groups whose paths look the same once keys that vary are left out are one row. The keys of the registry, of the loaded modules
 and of the globals are names of the program: they stay, however many there are, unless many of a table are new.
 
@@ -16,6 +17,7 @@ SPDX-License-Identifier: GPL-2.0-or-later
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from itertools import groupby
 
 import numpy as np
@@ -318,9 +320,32 @@ class Side:
         return self.places.by_place(self.members[wanted], self.identity)
 
 
+def _within(universe: Universe, keepers: np.ndarray) -> np.ndarray:
+    """By object: is it one of these, or does one of them retain it?"""
+    found, above = np.zeros(len(universe.objects), bool), universe.keepers.copy()
+    found[keepers] = True
+    while (has := np.flatnonzero(above >= 0)).size:  # each round doubles the way
+        found[has] |= found[above[has]]
+        above[has] = above[above[has]]
+    return found
+
+
+def _grown_themselves(now: Side, then: Side, counted: np.ndarray) -> Iterator[tuple[int, np.ndarray]]:
+    """The places of objects of both snapshots that became larger themselves, such as a table with a longer array: by how many
+    bytes, and the objects. counted: of these, and what they retain, the sizes are in rows already."""
+    at = now.places.linked[now.same[now.places.linked]]
+    sizes = now.universe.objects["size"][at].astype(np.int64) - then.universe.objects["size"][now.twin[at]]
+    at = at[(sizes != 0) & ~_within(now.universe, counted)[at]]
+    for members in now.places.by_place(at, now.identity).values():
+        old = then.universe.objects["size"][now.twin[members]].astype(np.int64)
+        more = int(now.universe.objects["size"][members].sum()) - int(old.sum())
+        if more > 0:
+            yield more, members
+
+
 def grown_paths(before: Universe, after: Universe) -> list[dict]:
     """A row for each path that grew, the largest growth first: more_bytes, more_objects, the bytes that its objects retain
-    now, and their number, and path."""
+    now, and their number, and path. An object of both snapshots counts with its own size if that grew."""
     known: dict[Place, int] = {}
     old_places, new_places = Places(before), Places(after)
     old_places.compare_names(new_places)
@@ -330,7 +355,8 @@ def grown_paths(before: Universe, after: Universe) -> list[dict]:
     now.compare(then, True)
     news = now.members[now.fresh[now.members]]
     parents = np.unique(now.identity[now.places.parent[news]])
-    old, rows = then.groups(parents), []
+    old, counted = then.groups(parents), []
+    rows: list[tuple[int, int, int, int, int]] = []
     # what an object that is the same has lost counts at its place in the later snapshot
     lost = np.where(now.same, then.changed[now.twin], 0) if len(then.changed) else np.zeros(len(now.same), np.int64)
     for place, members in now.groups(parents).items():
@@ -339,16 +365,22 @@ def grown_paths(before: Universe, after: Universe) -> list[dict]:
         more = int(now.changed[members].sum() - lost[members].sum() - then.changed[gone].sum())
         news = members[now.fresh[members]]
         if more > 0 and len(news):
-            rows.append((more, int(np.count_nonzero(~now.same[members])) - len(gone), members, int(news[0])))
+            objects = int(np.count_nonzero(~now.same[members])) - len(gone)
+            rows.append((more, objects, len(members), int(after.retained[members].sum()), int(news[0])))
+            counted.append(members)
+    everything = np.concatenate(counted) if counted else news[:0]
+    for more, members in _grown_themselves(now, then, everything):
+        size = int(after.objects["size"][members].sum())
+        rows.append((more, 0, len(members), size, int(members[0])))
     rows.sort(key=lambda row: -row[0])
     found: dict[str, dict] = {}
-    for more, objects, members, one in rows[:MOST_GROUPS]:
+    for more, more_objects, objects, size, one in rows[:MOST_GROUPS]:
         row = found.setdefault(
             path := now.places.path(one),
             {"more_bytes": 0, "more_objects": 0, "bytes": 0, "objects": 0, "path": path},
         )
         row["more_bytes"] += more
-        row["more_objects"] += objects
-        row["bytes"] += int(after.retained[members].sum())
-        row["objects"] += len(members)
+        row["more_objects"] += more_objects
+        row["bytes"] += size
+        row["objects"] += objects
     return sorted(found.values(), key=lambda row: (-row["more_bytes"], row["path"]))

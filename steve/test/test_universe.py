@@ -218,12 +218,13 @@ def test_what_two_new_lists_hold_grew(steve: Any, trace: Callable) -> None:
 
 
 def test_what_another_list_holds_now_is_no_growth(steve: Any, trace: Callable) -> None:
-    """Before, one list alone retained the items, by another variable."""
+    """Before, one list alone retained the items, by another variable. It became larger itself."""
     before = [MAIN, *listed(0x3000, 100, range(10), "a(l.lua:1)"), *held(range(10))]
     after = [MAIN, *listed(0x3000, 400, range(50), "a(l.lua:1)"), *listed(0x4000, 300, range(50), "b(l.lua:2)")]
     assert grown(steve, trace, before, after + held(range(50))) == {
         "local b(l.lua:2) -> [number] -> table": (40 * 90, 40),
         "local b(l.lua:2) -> table": (300, 1),
+        "local a(l.lua:1) -> table": (300, 0),
     }
 
 
@@ -511,6 +512,48 @@ def test_what_an_object_alone_holds_now_has_not_grown(steve: Any, trace: Callabl
     growth of the module: 40 bytes of `windows` and 50 of a new table are new, and 70 are gone."""
     result = json.loads(steve("universe", "--json", "--diff", "a", trace(SHARED)).out)
     assert [(r["object"], r["more_retained"], r["retained"]) for r in result["swollen"]] == [("tab windows", 20, 1090)]
+
+
+LONGER = """\
+heap 0x77 lua
+snapshot a 1 1000 0
+object tab@0x100000 10 _G root
+object tab@0x200000 1000 log
+object tab@0x300000 50 ring
+object tab@0x400000 60 held
+object tab@0x500000 700 log
+link 0 1 value log
+link 0 2 value ring
+link 2 3 value held
+link 0 4 value shrunk
+endsnapshot
+snapshot b 1 1000 0
+object tab@0x100000 10 _G root
+object tab@0x200000 9000 log
+object tab@0x300000 50 ring
+object tab@0x400000 90 held
+object tab@0x500000 100 log
+object tab 500 new
+link 0 1 value log
+link 0 2 value ring
+link 2 3 value held
+link 0 4 value shrunk
+link 3 5 value item
+endsnapshot
+end exit
+"""
+
+
+def test_an_old_table_that_became_longer_is_a_path(steve: Any, trace: Callable) -> None:
+    """A list of numbers has no new objects. What is smaller than before is no growth."""
+    result = json.loads(steve("universe", "--json", "--diff", "a", trace(LONGER)).out)
+    assert [
+        tuple(row[key] for key in ("path", "more_bytes", "more_objects", "bytes", "objects")) for row in result["paths"]
+    ] == [
+        ("table _G -> .log -> table log", 8000, 0, 9000, 1),
+        ("table _G -> .ring -> .held -> .item -> table new", 500, 1, 500, 1),
+        ("table _G -> .ring -> .held -> table held", 30, 0, 90, 1),
+    ]
 
 
 def test_the_page_has_the_paths_that_grew(steve: Any, trace: Callable) -> None:
