@@ -153,6 +153,15 @@ def test_what_a_trim_returns_of_arenas(tmp_path: Path) -> None:
     assert after["returnable"] < 0.02 * returned and after["whole"] > 4 * after["returnable"]
 
 
+def test_what_a_trim_returns_is_between_two_sizes(tmp_path: Path) -> None:
+    """With caches of threads, which hold blocks everywhere."""
+    trace = natively(tmp_path / "t.ljt", [RESIDENT, "arenas"], "--pages")
+    (before,) = (row for row in look(trace, "--at", "all ran")["rows"] if row["kind"] == "free")
+    assert 0.5 * before["returnable"] < int(trace.run.text) <= before["whole"] > before["returnable"]
+    sizes = f"{human_bytes(before['returnable'])} to {human_bytes(before['whole'])}"
+    assert f"malloc_trim(0) can return {sizes})" in steve("resident", trace.path, "--at", "all ran").text
+
+
 @pytest.mark.parametrize("options", [[], ["--existing-blocks"]], ids=str)
 def test_memory_from_before_the_attach(options: list[str], tmp_path: Path) -> None:
     """Arenas of threads are no stacks, also if nothing in them is live; mappings are said to be from before. The recorder's

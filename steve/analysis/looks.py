@@ -234,8 +234,9 @@ def free_help(calls: Iterable[str], free: KeptFree | None) -> str:
     it is, None if that is not known."""
     known = " or ".join(call for call in dict.fromkeys(calls) if call)
     if free is not None and free.returnable < LEAST_RETURNABLE * free.free:
+        perhaps = "perhaps " if free.whole > free.returnable else ""
         return (
-            "hardly any of it can be returned: `steve resident --by site` says which blocks keep their pages; put those that "
+            f"{perhaps}hardly any of it can be returned: `steve resident --by site` says which blocks keep their pages; put those that "
             "live long apart from others, or let the allocator keep less: `steve tune --goal end` tries settings and other "
             "allocators"
         )
@@ -255,9 +256,14 @@ def free_call(trace: Trace) -> str:
 LEAST_RETURNABLE = 0.1  # of the free memory, for the call that returns it to be named
 
 
+def returnable_text(least: int, most: int) -> str:
+    """How many bytes of free memory can be returned to the system. least: Owned.returnable, most: Owned.whole, or sums of them."""
+    return f"{human_bytes(least)} to {human_bytes(most)}" if least < most else f"up to {human_bytes(most)}"
+
+
 class KeptFree(NamedTuple):
-    """The free memory that allocators keep at the last look, in bytes. whole: of free, in whole pages; returnable: of
-    whole, what can be returned to the system at most; resident: all that is; recorder: of resident, the recorder's; outside:
+    """The free memory that allocators keep at the last look, in bytes. whole: of free, in whole pages, which is the most that can
+    be returned to the system; returnable: of whole, what can be at least, but for caches of threads; resident: all that is; recorder: of resident, the recorder's; outside:
     of resident, what no allocator has: mappings of the program, files, stacks, code, and data of libraries and of the program.
     """
 
@@ -277,6 +283,11 @@ class KeptFree(NamedTuple):
     def is_much(self) -> bool:
         """Is it worth a finding?"""
         return self.free >= FREE_LEAST and 100 * self.free >= FREE_PART * self.of_program
+
+    @property
+    def of_returnable(self) -> str:
+        """How much can be returned to the system."""
+        return returnable_text(self.returnable, self.whole)
 
     @property
     def of_outside(self) -> str:

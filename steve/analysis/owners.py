@@ -103,8 +103,9 @@ class Owned:
 
     @property
     def returnable(self) -> int:
-        """Of `whole`: what malloc_trim of glibc returns, if no cache of a thread holds a block there. The end of an
-        arena stays."""
+        """Of `whole`: what malloc_trim of glibc returns at least, if no cache of a thread holds a block there. It does not
+        return the top chunk of an arena of a thread. Where that begins is not known: at the last live block, or above
+        what caches of threads hold there, so that some of the end, up to `whole` in all, may be returned, too."""
         return self.whole_below if self.part.name == "arena" else self.whole
 
 

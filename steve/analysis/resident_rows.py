@@ -124,7 +124,7 @@ class View:
         known = allocators.LUAJIT if kind == LUA else self.allocator
         beside = self.kinds[kind] - whole
         arenas = self.arenas(kind)
-        returned = known.whole.format(human_bytes(self.returnable(kind))) if known else ""
+        returned = known.whole.format(looks.returnable_text(self.returnable(kind), whole)) if known else ""
         texts = []
         if self.knows_free(kind):
             texts.append(f"{human_bytes(whole)} in whole pages{f' ({returned})' if returned else ''}")
@@ -134,7 +134,7 @@ class View:
         return ", ".join(texts)
 
     def returnable(self, kind: str) -> int:
-        """Bytes of an allocator that a trim returns, if no cache of a thread holds a block there."""
+        """Bytes of an allocator that a trim returns at least, if no cache of a thread holds a block there."""
         return sum(o.returnable for o in self.of(kind))
 
     def _largest(self, kind: str) -> str:

@@ -91,7 +91,7 @@ The rule kept_free is about the whole process, so it has no sites. It takes anot
 attach without --existing-blocks it is not judged, since blocks from before may be in what looks free.
 {listing.entry(KEPT_FREE, looks.FREE_RULE, 16)}
 --json: an object with whole (of its bytes: those in whole pages), returnable (of whole: what can be returned to the
-system at most), resident and recorder (of resident). It has no line in --csv.
+system at least), resident and recorder (of resident). It has no line in --csv.
 --json: the list begins with objects for errors: finding, title, rule, errors and the list contexts with the columns
 of errors below. --csv: the first column is `finding`; then come the columns of sites and those of errors, and those
 that do not apply to a line are empty. --top limits the sites and the contexts of each rule.
@@ -523,7 +523,7 @@ def text_of_free(found: dict) -> str:
     free = looks.KeptFree(*(found[key] for key in ("bytes", "whole", "returnable", "resident", "recorder")))
     return (
         f"{found['title']}: {free.of_resident} ({listing.cell(blocks.share(free.free, free.of_program))}%), "
-        f"{human_bytes(free.whole)} in whole pages, up to {human_bytes(free.returnable)} of which can be returned to the "
+        f"{human_bytes(free.whole)} in whole pages, {free.of_returnable} of which can be returned to the "
         "system\n" + "\n".join(map(lines, notes)) + "\n"
     )
 

@@ -40,7 +40,9 @@ OF_KIND = (
     Column("whole", "", "of an allocator: bytes of whole free pages"),
     Column("whole_below", "", "of these: below a live block of the same heap or arena"),
     Column(
-        "returnable", "", "of whole: what can be returned; malloc_trim(0) of glibc does not return the ends of arenas"
+        "returnable",
+        "",
+        "of whole: what can be returned at least; malloc_trim(0) of glibc does not return the top of an arena",
     ),
     Column("kind", "", f"{', '.join(owners.KINDS)}, before", True),
     Column("what", "what", "what that is", True),

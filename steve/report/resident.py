@@ -70,8 +70,8 @@ class PeakLook(NamedTuple):
 
 class OwnerTables(NamedTuple):
     """Whose the pages were at that look: rows of `steve resident --by kind` and --by site, with texts; others: the number of
-    sites that are left out; remarks: sentences, the last of which introduces the list `advice`, if there is one; free,
-    returnable: bytes that allocators keep, and of these what can be returned at most; resident: all that was;
+    sites that are left out; remarks: sentences, the last of which introduces the list `advice`, if there is one; free, whole,
+    returnable: bytes that allocators keep, and of these what can be returned at most and at least; resident: all that was;
     recorder: of that, the recorder's."""
 
     title: str
@@ -81,6 +81,7 @@ class OwnerTables(NamedTuple):
     remarks: list[str]
     advice: list[str]
     free: int
+    whole: int
     returnable: int
     resident: int
     recorder: int
@@ -140,6 +141,7 @@ def owners(chosen: Blocks, look: PeakLook) -> OwnerTables:
         [text for text in remarks if not text.startswith(" ")],
         [text.strip() for text in remarks if text.startswith(" ")],
         view.kinds[FREE] + view.kinds[LUA],
+        view.whole(FREE)[0] + view.whole(LUA)[0],
         view.returnable(FREE) + view.returnable(LUA),
         found.resident,
         view.kinds[RECORDER],

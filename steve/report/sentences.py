@@ -326,7 +326,7 @@ def _of_free(data: TraceData) -> Iterator[Sentence]:
     free = parts.get(FREE, 0) + parts.get(LUA, 0)
     last = KeptFree(free, 0, 0, resident["resident"][-1], parts.get(RECORDER, 0))
     of = data.owners
-    most = of and KeptFree(of.free, 0, of.returnable, of.resident, of.recorder)
+    most = of and KeptFree(of.free, of.whole, of.returnable, of.resident, of.recorder)
     if most and most.is_much and data.owners.number != resident["number"][-1]:
         text = f"{_of_resident(most)} at the maximum are free memory that the allocator keeps, {_returned(most)}"
         yield Sentence("", f"{text}. At the last look it was {_of_resident(last)}.", "", "#resident")
@@ -342,7 +342,7 @@ def _of_resident(found: KeptFree) -> str:
 
 def _returned(found: KeptFree) -> str:
     """What of free memory can be returned to the system."""
-    return f"up to {human_bytes(found.returnable)} of it, in whole pages, can be returned to the system"
+    return f"{found.of_returnable} of it, in whole pages, can be returned to the system"
 
 
 def sentences(data: TraceData, findings: list[Finding]) -> list[Sentence]:

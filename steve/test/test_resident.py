@@ -347,7 +347,7 @@ def test_free_memory_is_judged_without_the_recorder(steve: Steve, trace: Maker) 
 def test_advice_fits_the_allocator(name: str, call: str, steve: Steve, trace: Maker) -> None:
     trace(kept(1000, f"info own_allocator {name}\n"))
     (finding,) = json.loads(steve("findings", "--json", "--rules", "kept_free", "t.ljt").out)
-    assert finding["returnable"] == 0 and finding["help"].startswith("hardly any of it can be returned")
+    assert finding["returnable"] == 0 and "hardly any of it can be returned" in finding["help"]
     free = looks.KeptFree(*(finding[key] for key in ("bytes", "whole", "bytes", "resident", "recorder")))
     whole = Trace(str(steve.folder / "t.ljt"))
     assert not any(len(batch) for batch in whole.batches())
@@ -362,9 +362,11 @@ def test_advice_where_hardly_anything_can_be_returned() -> None:
     free = looks.KeptFree(1000, 100, 100, 5000, 0)
     assert looks.free_help(["malloc_trim(0)"], free).startswith("return it when much was freed (malloc_trim(0)), or ")
     assert looks.free_help(["malloc_trim(0)"], None).startswith("return it")
-    assert looks.free_help(["malloc_trim(0)"], free._replace(returnable=99)).startswith(
+    assert looks.free_help(["malloc_trim(0)"], free._replace(whole=99, returnable=99)).startswith(
         "hardly any of it can be returned"
     )
+    perhaps = looks.free_help(["malloc_trim(0)"], free._replace(returnable=99))
+    assert perhaps.startswith("perhaps hardly any of it can be returned")
 
 
 def test_a_table(steve: Steve, trace: Maker) -> None:
@@ -596,7 +598,7 @@ def test_what_can_be_returned_of_an_arena(steve: Steve, trace: Maker) -> None:
     (finding,) = json.loads(steve("findings", "--json", "--rules", "kept_free", "t.ljt").out)
     assert (finding["bytes"], finding["whole"], finding["returnable"]) == (pages(512), pages(511), 0)
     text = steve("findings", "--rules", "kept_free", "t.ljt").out
-    assert "2 MiB in whole pages, up to 0 B of which can be returned to the system" in text
+    assert "2 MiB in whole pages, 0 B to 2 MiB of which can be returned to the system" in text
     html = steve("report", "-q", "-o", "-", "t.ljt").out
-    assert html.count("up to 0 B of it, in whole pages, can be returned to the system") == 2
+    assert html.count("0 B to 2 MiB of it, in whole pages, can be returned to the system") == 2
     assert "private memory of unknown owner, mapped before the attach" in html

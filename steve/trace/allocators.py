@@ -74,16 +74,16 @@ ALLOCATORS = (
     Allocator(
         "glibc",
         r"libc\.so\.6|libc-2\.",
-        "malloc_trim(0) can return up to {}",
+        "malloc_trim(0) can return {}",
         "malloc_trim(0)",
         (
             "malloc_trim(0) returns whole free pages of all arenas now",
             "GLIBC_TUNABLES=glibc.malloc.mmap_threshold=131072, if the program frees blocks from this size on, gives them "
             "mappings of their own, which free returns at once; without it the threshold rises up to 32 MiB",
         ),
-        "malloc_trim(0) returns neither the ends of arenas of threads, which are not counted in what it can return, nor pages with "
-        "freed blocks in the caches of threads (tcache), which are counted, since they are not known: at most 7 blocks of each "
-        "size up to 1,032 bytes for each thread.",
+        "malloc_trim(0) returns neither the top chunks of arenas of threads, nor pages with freed blocks in the caches of threads "
+        "(tcache). Neither are known: of the free memory above an arena's last live block, all or nothing may be its top chunk, "
+        "which is why two sizes are given; a cache has at most 7 blocks of each size up to 1,032 bytes.",
         of_arenas=(
             "GLIBC_TUNABLES=glibc.malloc.arena_max=N limits the number of arenas, which otherwise is 8 for each CPU: threads then "
             "use memory that others have freed. With 1, malloc_trim(0) returns the end of the only one, too",
