@@ -190,7 +190,8 @@ def test_heap_that_grows(way: str, tmp_path: Path) -> None:
         tool = {"run": ["ljtrace", "run"], "valgrind": ["valgrind", "-q", "--tool=ljtrace", "--trace-mem=no"]}[way]
         done = run([*tool, "--universe=growing", f"--out={path}", "luajit", script, "idle"], stdin=b"\n")
         assert done.status == 7, done.complaint
-    found = json.loads(steve("universe", path, "--json").text)
+    which = ["--snapshot", "growing 1", "--diff", "attached"] if way == "attach" else []  # there may be one at the end
+    found = json.loads(steve("universe", path, "--json", *which).text)
     assert found["snapshot"].startswith("growing") and "since" in found
     first = found["paths"][0]
     assert re.fullmatch(
@@ -198,8 +199,35 @@ def test_heap_that_grows(way: str, tmp_path: Path) -> None:
         first["path"],
     )
     assert first["more_bytes"] > 100_000 and not any("local log" in row["path"] for row in found["paths"][:2])
-    assert first["path"] in steve("universe", path).text
+    assert first["path"] in steve("universe", path, *which).text
     assert "paths" not in universe(path, "--snapshot", found["snapshot"])
+
+
+def test_a_last_snapshot_when_the_recording_ends(tmp_path: Path) -> None:
+    """Of a heap that has grown by less than a growing one takes, and waits for input then; and none of one that has not grown."""
+    script = tmp_path / "s.lua"
+    script.write_text(
+        "local keep = {} for i = 1, 100000 do keep[i] = {i} end print(1) io.stdout:flush()\n"
+        "while io.read() do for i = 1, 3000 do keep[#keep + 1] = {i} end print(2) io.stdout:flush() end\n"
+    )
+    with started(["luajit", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdin is not None and process.stdout is not None and process.stdout.readline() == b"1\n"
+        for name, grows in (("grows.ljt", True), ("stays.ljt", False)):
+            path = tmp_path / name
+            with started(["ljtrace", "attach", "--universe=growing", f"--out={path}", process.pid]) as recorder:
+                wait_for(lambda: path.exists() and "attached" in _names(path), "the first snapshot")
+                if grows:
+                    process.stdin.write(b"\n")
+                    process.stdin.flush()
+                    assert process.stdout.readline() == b"2\n"
+                good(["ljtrace", "detach", process.pid])
+                assert recorder.wait(SECONDS) == 0
+            assert _names(path) == ({"attached", "at the end"} if grows else {"attached"})
+            if grows:
+                first = universe(path)["paths"][0]
+                assert first["more_objects"] == 3000 and "local keep" in first["path"]
+        process.communicate(timeout=SECONDS)
+        assert process.returncode == 0
 
 
 def test_keys_that_are_numbers_with_a_fraction(tmp_path: Path) -> None:

@@ -41,8 +41,8 @@ with --universe=growing, the last two snapshots of the state are compared, unles
 type also counts garbage.
 
 All new objects that are reachable count in a path, or in one to what retains them, less those that they replace. So a
-row may contain what another one retains. Old objects that themselves became larger, as a list does, are in the table
-of old objects.
+row may contain what another one retains. Old objects that became larger themselves, as a list of numbers does, count
+with that.
 
 examples:
   steve universe app.ljt

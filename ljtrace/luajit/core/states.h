@@ -65,6 +65,7 @@ struct lt_vm {
     /* With --universe=growing: at how many bytes of the heap the next snapshot is taken, 0 = that depends on the last one,
      * which is not complete; and the bytes that the heap has besides live_bytes, those from before the recording. */
     uint64_t grown_at, older_bytes;
+    uint64_t last_total;       /* bytes of the heap at the last one; 0 = not known */
     uint32_t growths;          /* snapshots of this kind */
     bool counted;              /* the bytes are known since its first block */
     uint32_t string_forms;     /* the ways to compute a string's size that fit all strings so far */

@@ -168,6 +168,7 @@ static void set_growth(struct lt_vm *vm, uint64_t total)
         parts = vm->growths == 0 ? 8 : vm->growths == 1 ? 4 : 2;
     }
     vm->grown_at = total + total / parts;
+    vm->last_total = total;
 }
 
 /* Until the copy is complete, older_bytes is what has to be added to its number. */
@@ -298,6 +299,27 @@ void lt_snapshot_try(struct lt_vm *vm)
     program_forget();
     text_print(name, sizeof name, "growing %u", ++vm->growths);
     snapshot_take(vm, name, false);
+}
+
+bool lt_snapshot_postpone_grown(const char *name)
+{
+    enum { WORTH = 64 << 10, PART = 32 };
+    if (!luajit_options.snapshot_growing || lt_snapshot_waiting)
+        return false;
+    text_print(s_due_name, DUE_NAME, "%s", name);
+    for (struct lt_vm *vm = lt_vm_first(); vm; vm = vm->next) {
+        has_grown(vm); /* if a copy took the last snapshot, its size becomes known */
+        const uint64_t least = vm->growths && vm->last_total / PART > WORTH ? vm->last_total / PART : WORTH;
+        if (!vm->ended && vm->last_total && vm->live_bytes + vm->older_bytes >= vm->last_total + least)
+            set_due(vm, true);
+    }
+    return lt_snapshot_waiting;
+}
+
+void lt_snapshot_forget_due(void)
+{
+    for (struct lt_vm *vm = lt_vm_first(); vm; vm = vm->next)
+        set_due(vm, false);
 }
 
 void lt_snapshot_take_due(void)

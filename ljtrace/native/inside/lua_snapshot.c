@@ -74,14 +74,16 @@ void lua_snapshots_begin(uint64_t interrupted)
     lua_event_end();
 }
 
-/* Where this thread was is not known here. */
-void lua_snapshots_end(void)
+void lua_snapshots_end(uint64_t interrupted)
 {
-    if (!native_is_on() || !lt_snapshot_waiting || !lua_event_begin())
+    if (!native_is_on() || !lt_vm_first() || !lua_event_begin())
         return;
-    take_at_rest(true);
+    const bool is_last = lt_snapshot_postpone_grown("at the end");
     if (lt_snapshot_waiting)
+        take_at_rest(!interrupted || is_luajit(interrupted));
+    if (lt_snapshot_waiting && !is_last)
         native_problem(
             "a snapshot was not taken: its Lua state was executed all the time, and did not allocate");
+    lt_snapshot_forget_due();
     lua_event_end();
 }

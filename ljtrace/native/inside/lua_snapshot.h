@@ -13,7 +13,8 @@ const char *lua_snapshot(const char *name);
 /* The recorder was attached, by a thread that was at this code address: take a snapshot of each state, at once or as soon as
  * it is consistent. */
 void lua_snapshots_begin(uint64_t interrupted);
-/* The recording ends: take those that were not taken so far, or report that they were not. */
-void lua_snapshots_end(void);
+/* The recording ends, by a thread that was at this code address (0 = not known): take those that were not taken so far, or
+ * report that they were not. With --universe=growing, take one of each state that has grown, if it is consistent now. */
+void lua_snapshots_end(uint64_t interrupted);
 
 #endif

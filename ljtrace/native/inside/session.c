@@ -518,13 +518,20 @@ static int receive_ring(const char *name, size_t n)
     return memfd;
 }
 
+/* Where the thread was interrupted: the number after the colon; 0 = there is none. */
+static uint64_t address_in(const char *text)
+{
+    const char *colon = strchr(text, ':');
+    return colon ? strtoull(colon + 1, NULL, 16) : 0;
+}
+
 /* text: NAME:ADDRESS, the socket, and where the thread was interrupted. */
 NATIVE_PUBLIC int ljtrace_native_attach(const char *text)
 {
     const size_t n = strcspn(text, ":");
     if (native_is_on())
         return ATTACHED_BUSY;
-    code_patch_interrupted = strtoull(text + n + (text[n] == ':'), NULL, 16);
+    code_patch_interrupted = address_in(text);
     const int memfd = receive_ring(text, n);
     if (memfd < 0)
         return errno == EMFILE ? ATTACHED_NO_DESCRIPTOR : ATTACHED_NO_RING;
@@ -547,7 +554,7 @@ NATIVE_PUBLIC int ljtrace_native_attach(const char *text)
     return ATTACHED_DONE;
 }
 
-/* The text is empty where this library calls it. A launcher does not let the program wait for copies: it calls
+/* text: :ADDRESS, where the thread was interrupted; it is empty where this library calls it. A launcher does not let the program wait for copies: it calls
  * ljtrace_native_reap when they have ended. */
 NATIVE_PUBLIC int ljtrace_native_detach(const char *text)
 {
@@ -555,7 +562,7 @@ NATIVE_PUBLIC int ljtrace_native_detach(const char *text)
     got_restore();
     if (!native_is_on())
         return ATTACHED_NOT;
-    lua_snapshots_end();
+    lua_snapshots_end(address_in(text));
     lua_states_end();
     if (!of_launcher)
         copy_end();
