@@ -45,6 +45,8 @@ void mt_writer_info(struct mt_writer *w, const char *key, const char *value);
 /* How many Frees and Resizes were of blocks that are older than the trace, or whose New may be missing
  * (mt_writer_gap). */
 uint64_t mt_writer_older(const struct mt_writer *w);
+/* The most bytes to which one of these blocks was resized. */
+uint64_t mt_writer_older_most(const struct mt_writer *w);
 uint64_t mt_writer_orphans(const struct mt_writer *w);
 /* Of the bytes that were live when most were: those of blocks that became containers after that. The peak of their pieces is
  * lower. */

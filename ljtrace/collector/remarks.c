@@ -73,6 +73,8 @@ static void say_missing_events(const struct collector *c)
     feed_lost(c->feed, c->ring->lost);
     if (c->recording.attached) {
         remarks_number(c, "older_frees", mt_writer_older(c->writer));
+        if (mt_writer_older_most(c->writer))
+            remarks_number(c, "older_resized", mt_writer_older_most(c->writer));
         if (feed_lua_before(c->feed))
             remarks_number(c, "lua_bytes_before", feed_lua_before(c->feed));
     }

@@ -527,8 +527,10 @@ void mt_writer_block_resize(struct mt_writer *w, uint64_t old_addr, uint64_t add
         if (!free_container(w, old_addr, heap, stack)) {
             if (!lacks_new(w, old_addr))
                 bad_free(w, old_addr, heap, stack);
-            else if (!w->lacks_news)
+            else if (!w->lacks_news) {
+                w->older_most = size > w->older_most ? size : w->older_most;
                 return;
+            }
         }
         mt_writer_block_new(w, addr, size, heap, how, stack);
         return;
@@ -579,6 +581,11 @@ void mt_writer_lacks_news(struct mt_writer *w, bool lacks)
 uint64_t mt_writer_older(const struct mt_writer *w)
 {
     return w->older;
+}
+
+uint64_t mt_writer_older_most(const struct mt_writer *w)
+{
+    return w->older_most;
 }
 
 uint64_t mt_writer_orphans(const struct mt_writer *w)

@@ -152,11 +152,12 @@ struct mt_writer {
     struct call_memo call_memos[WRITER_CALL_MEMOS];
     uint64_t chunk_first_event, chunk_first_handle, chunk_instructions;
     uint64_t handles;
-    uint32_t beside; /* as in struct mt_writer_options */
-    bool attached;   /* the same */
-    uint64_t older;  /* Frees and Resizes of blocks that are older than the trace */
-    bool lacks_news; /* mt_writer_lacks_news */
-    bool has_gaps;   /* heap events are missing: see mt_writer_gap */
+    uint32_t beside;     /* as in struct mt_writer_options */
+    bool attached;       /* the same */
+    uint64_t older;      /* Frees and Resizes of blocks that are older than the trace */
+    uint64_t older_most; /* the most bytes to which one of these was resized */
+    bool lacks_news;     /* mt_writer_lacks_news */
+    bool has_gaps;       /* heap events are missing: see mt_writer_gap */
     /* The most live bytes, the number of News until then, and of these bytes those of blocks that have become containers
      * since. */
     struct {

@@ -230,6 +230,35 @@ def test_a_last_snapshot_when_the_recording_ends(tmp_path: Path) -> None:
         assert process.returncode == 0
 
 
+def test_an_array_from_before_that_becomes_longer(tmp_path: Path) -> None:
+    """It is in no table, which is said, unless it is small."""
+    script = tmp_path / "s.lua"
+    script.write_text(
+        "local keep = {} for i = 1, 130000 do keep[i] = i end print(1) io.stdout:flush()\n"
+        "while io.read() do for i = 1, 3000 do keep[#keep + 1] = i end print(2) io.stdout:flush() end\n"
+    )
+    with started(["luajit", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdin is not None and process.stdout is not None and process.stdout.readline() == b"1\n"
+        for name, grows in (("grows.ljt", True), ("stays.ljt", False)):
+            path = tmp_path / name
+            with started(["ljtrace", "attach", f"--out={path}", process.pid]) as recorder:
+                wait_for(lambda: path.exists() and path.stat().st_size > 0, "the recording")
+                process.stdin.write(b"\n")
+                process.stdin.flush()
+                assert process.stdout.readline() == b"2\n"
+                good(["ljtrace", "detach", process.pid])
+                assert recorder.wait(SECONDS) == 0
+            said = "locks from before ljtrace attach were resized, the largest to 2 MiB, and are in no table"
+            for shown in (steve("findings", path).complaint, steve("report", "-q", "-o", "-", path).text):
+                assert (said in shown) == grows, shown
+            assert json.loads(steve("summary", "--json", path).text).get("older_resized", 0) // 2**21 == grows
+            assert (
+                re.search(r"resized from before +in no table, up to +2.0 MiB", steve("summary", path).text) is not None
+            ) == grows
+        process.communicate(timeout=SECONDS)
+        assert process.returncode == 0
+
+
 def test_keys_that_are_numbers_with_a_fraction(tmp_path: Path) -> None:
     """They are numbers as others are, of a table with many and of one with few."""
     path = tmp_path / "t.ljt"

@@ -25,7 +25,7 @@ from typing import (
 )
 
 from steve.parallel import processes
-from steve.trace import earlier_code, missing, policy, rollups, source
+from steve.trace import earlier_blocks, earlier_code, missing, policy, rollups, source
 from steve.system.errors import UsageError
 from steve.system.messages import note
 from steve.analysis.lives import LifeAnalysis, LifeResult
@@ -365,6 +365,8 @@ class Blocks:
         lacking = missing.accesses(self.trace) if self._counts_accesses and counts_accesses else ""
         if lacking:
             note(self.command, f"{self.trace.name}: {lacking}", self.args.quiet)
+        if resized := earlier_blocks.remark(self.trace):
+            note(self.command, f"{self.trace.name}: {resized}", self.args.quiet)
         if approximate := earlier_code.remark(self.trace):
             note(self.command, f"{self.trace.name}: {approximate}", self.args.quiet)
         return source.verdict(self.command, self.trace)

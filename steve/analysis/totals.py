@@ -14,7 +14,7 @@ import signal
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from steve.trace import missing, runtimes, unseen
+from steve.trace import earlier_blocks, missing, runtimes, unseen
 
 if TYPE_CHECKING:
     from steve.kernels._totals import Summary
@@ -240,6 +240,7 @@ def _totals(trace: "Trace", summary: "Summary", whole: bool) -> dict:
         "unmatched": {"free": stats["unmatched_free"], "access": stats["unmatched_access"]},
         "mismatched_frees": stats["mismatched_free"],
         "older_frees": older_frees(trace),
+        **({"older_resized": earlier_blocks.resized(trace)} if earlier_blocks.resized(trace) else {}),
         **existing(trace),
         **extent(stats, totals),
         "threads": summary.threads,

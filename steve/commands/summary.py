@@ -42,6 +42,10 @@ KEYS = (
     ),
     ("older_frees", "frees and resizes of blocks from before ljtrace attach; they are not among the events"),
     (
+        "older_resized",
+        "the most bytes to which a block from before ljtrace attach was resized, which is in no table; only if one was",
+    ),
+    (
         "existing",
         "with ljtrace attach --existing-blocks: blocks and bytes from before the attach; problem: why they are not (all) "
         "known, empty if they are",
@@ -321,12 +325,14 @@ def other_rows(figures: dict) -> list:
     from steve.analysis.totals import dropped_text, program_end_text
 
     reserve = figures.get("peak_reserve", 0)
+    older_resized = figures.get("older_resized", 0)
     existing, divided = figures.get("existing", {}), figures.get("divided", {})
     return [
         ("unmatched frees", number(figures["unmatched"]["free"])),
         ("unmatched accesses", recorded(figures["unmatched"]["access"])),
         *([("mismatched frees", number(figures["mismatched_frees"]))] if figures["mismatched_frees"] else []),
         *([("frees of older blocks", number(figures["older_frees"]))] if figures["older_frees"] else []),
+        *([("resized from before", "in no table, up to", size(older_resized))] if older_resized else []),
         *([("blocks from before", number(existing["blocks"]), size(existing["bytes"]))] if existing else []),
         *([("blocks divided, not freed", number(divided["blocks"]), size(divided["bytes"]))] if divided else []),
         *([("others from before", f"not known: {existing['problem']}")] if existing.get("problem") else []),

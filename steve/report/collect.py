@@ -38,7 +38,7 @@ from steve.report.addresses import addresses
 from steve.report.sources import Sources
 from steve.report.names import shown_frame, site_name
 from steve.report.windows import NAME_LIMIT, Cells, Kept, Linked, clean, explorable, timeline_of
-from steve.trace import earlier_code, missing
+from steve.trace import earlier_blocks, earlier_code, missing
 from steve.trace.policy import ShownStacks, is_own
 from steve.trace.frames import is_lua
 from steve.trace import runtimes
@@ -129,6 +129,7 @@ class TraceData:
     dropped_at_least: bool
     not_seen: dict[str, Any]
     approximate_lines: str
+    resized_before: str  # what to know of blocks from before the attach that were resized
     approximate: frozenset[str]  # the lines that it is about
     changed_sources: list[str]  # files that were changed since, and are not on the page
     instructions: int
@@ -533,6 +534,7 @@ def _described(
         dropped=max(stats["totals"]["dropped"], totals["lost"]),
         dropped_at_least=is_least(stats),
         approximate_lines=earlier_code.remark(trace),
+        resized_before=earlier_blocks.remark(trace),
         approximate=frozenset(earlier_code.lines(trace)),
         changed_sources=sources.changed if sources else [],
         not_seen=runtimes.facts(trace, totals["peak_bytes"] if chosen.is_whole() else None),
