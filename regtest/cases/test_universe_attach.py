@@ -13,7 +13,7 @@ import subprocess
 import time
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Iterator
+from typing import Callable, Iterator
 
 import pytest
 
@@ -203,60 +203,57 @@ def test_heap_that_grows(way: str, tmp_path: Path) -> None:
     assert "paths" not in universe(path, "--snapshot", found["snapshot"])
 
 
-def test_a_last_snapshot_when_the_recording_ends(tmp_path: Path) -> None:
-    """Of a heap that has grown by less than a growing one takes, and waits for input then; and none of one that has not grown."""
+@contextmanager
+def _keeper(tmp_path: Path, count: int, value: str) -> Iterator[Callable[..., None]]:
+    """A program that keeps so many values, and 3,000 more for each line that it reads. Yields a function that records it with
+    --universe, while it reads one line or none."""
     script = tmp_path / "s.lua"
     script.write_text(
-        "local keep = {} for i = 1, 100000 do keep[i] = {i} end print(1) io.stdout:flush()\n"
-        "while io.read() do for i = 1, 3000 do keep[#keep + 1] = {i} end print(2) io.stdout:flush() end\n"
+        f"local keep = {{}} for i = 1, {count} do keep[i] = {value} end print(1) io.stdout:flush()\n"
+        f"while io.read() do for i = 1, 3000 do keep[#keep + 1] = {value} end print(2) io.stdout:flush() end\n"
     )
     with started(["luajit", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
         assert process.stdin is not None and process.stdout is not None and process.stdout.readline() == b"1\n"
-        for name, grows in (("grows.ljt", True), ("stays.ljt", False)):
-            path = tmp_path / name
-            with started(["ljtrace", "attach", "--universe=growing", f"--out={path}", process.pid]) as recorder:
+
+        def record(path: Path, option: str, reads: bool) -> None:
+            with started(["ljtrace", "attach", option, f"--out={path}", process.pid]) as recorder:
                 wait_for(lambda: path.exists() and "attached" in _names(path), "the first snapshot")
-                if grows:
-                    process.stdin.write(b"\n")
-                    process.stdin.flush()
-                    assert process.stdout.readline() == b"2\n"
+                if reads:
+                    process.stdin.write(b"\n")  # type: ignore[union-attr]
+                    process.stdin.flush()  # type: ignore[union-attr]
+                    assert process.stdout.readline() == b"2\n"  # type: ignore[union-attr]
                 good(["ljtrace", "detach", process.pid])
                 assert recorder.wait(SECONDS) == 0
-            assert _names(path) == ({"attached", "at the end"} if grows else {"attached"})
-            if grows:
-                first = universe(path)["paths"][0]
-                assert first["more_objects"] == 3000 and "local keep" in first["path"]
+
+        yield record
         process.communicate(timeout=SECONDS)
         assert process.returncode == 0
+
+
+def test_a_last_snapshot_when_the_recording_ends(tmp_path: Path) -> None:
+    """Of a heap that has grown by less than a growing one takes, and waits for input then; and none of one that has not grown."""
+    with _keeper(tmp_path, 100_000, "{i}") as record:
+        record(tmp_path / "grows.ljt", "--universe=growing", True)
+        record(tmp_path / "stays.ljt", "--universe=growing", False)
+    assert _names(tmp_path / "grows.ljt") == {"attached", "at the end"}
+    assert _names(tmp_path / "stays.ljt") == {"attached"}
+    first = universe(tmp_path / "grows.ljt")["paths"][0]
+    assert first["more_objects"] == 3000 and "local keep" in first["path"]
 
 
 def test_an_array_from_before_that_becomes_longer(tmp_path: Path) -> None:
-    """It is in no table, which is said, unless it is small."""
-    script = tmp_path / "s.lua"
-    script.write_text(
-        "local keep = {} for i = 1, 130000 do keep[i] = i end print(1) io.stdout:flush()\n"
-        "while io.read() do for i = 1, 3000 do keep[#keep + 1] = i end print(2) io.stdout:flush() end\n"
-    )
-    with started(["luajit", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
-        assert process.stdin is not None and process.stdout is not None and process.stdout.readline() == b"1\n"
-        for name, grows in (("grows.ljt", True), ("stays.ljt", False)):
-            path = tmp_path / name
-            with started(["ljtrace", "attach", f"--out={path}", process.pid]) as recorder:
-                wait_for(lambda: path.exists() and path.stat().st_size > 0, "the recording")
-                process.stdin.write(b"\n")
-                process.stdin.flush()
-                assert process.stdout.readline() == b"2\n"
-                good(["ljtrace", "detach", process.pid])
-                assert recorder.wait(SECONDS) == 0
-            said = "locks from before ljtrace attach were resized, the largest to 2 MiB, and are in no table"
-            for shown in (steve("findings", path).complaint, steve("report", "-q", "-o", "-", path).text):
-                assert (said in shown) == grows, shown
-            assert json.loads(steve("summary", "--json", path).text).get("older_resized", 0) // 2**21 == grows
-            assert (
-                re.search(r"resized from before +in no table, up to +2.0 MiB", steve("summary", path).text) is not None
-            ) == grows
-        process.communicate(timeout=SECONDS)
-        assert process.returncode == 0
+    """It is in no table, which is said, if it is large."""
+    with _keeper(tmp_path, 130_000, "i") as record:
+        record(tmp_path / "grows.ljt", "--universe", True)
+        record(tmp_path / "stays.ljt", "--universe", True)
+    for name, grows in (("grows.ljt", True), ("stays.ljt", False)):
+        path = tmp_path / name
+        said = "locks from before ljtrace attach were resized, the largest to 2 MiB, and are in no table"
+        for shown in (steve("findings", path).complaint, steve("report", "-q", "-o", "-", path).text):
+            assert (said in shown) == grows, shown
+        assert json.loads(steve("summary", "--json", path).text).get("older_resized", 0) // 2**21 == grows
+        row = re.search(r"resized from before +in no table, up to +2.0 MiB", steve("summary", path).text)
+        assert (row is not None) == grows
 
 
 def test_keys_that_are_numbers_with_a_fraction(tmp_path: Path) -> None:
