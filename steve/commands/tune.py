@@ -139,7 +139,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     arguments.reads(holdout, arguments.TRACE, arguments.OPS)
     parser.add_argument(
-        "--duration", type=seconds_of, metavar="TIME", help="how long the program takes: the replay takes as long"
+        "--duration",
+        type=seconds_of,
+        metavar="TIME",
+        help="how long the program takes: the replay takes as long (programs of one thread)",
     )
     parser.add_argument("--verify", metavar="COMMAND", help="run the program to check the prediction")
     parser.add_argument(
@@ -502,7 +505,10 @@ def _advice(choice: Choice, program: Program) -> list[str]:
     lines[1:1] = _undecided(choice)
     lines += _gained_later(choice)
     if one.timed:
-        lines.append(f"  {', '.join(one.timed)}: acts after some time; give --duration, or check it with --verify")
+        way = (
+            "check it with --verify" if choice.found.hints.threads > 1 else "give --duration, or check it with --verify"
+        )
+        lines.append(f"  {', '.join(one.timed)}: acts after some time; {way}")
     return lines
 
 

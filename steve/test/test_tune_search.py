@@ -329,6 +329,10 @@ def test_what_acts_later_is_not_recommended_by_short_replays(monkeypatch: pytest
         assert choice.verdict(at_once) == ("not known, see below" if short else "recommended")
         said = "what jemalloc dirty_decay_ms=0 gains is not known: the replays were too short for what jemalloc returns"
         assert (said in _text(Result(choice))) == short, _text(Result(choice))
+        for hints, way in ((Hints(1), "give --duration, or check it"), (Hints(8), "check it")):
+            choice.found = Found([], 2, hints=hints)
+            said = f"\n  dirty_decay_ms: acts after some time; {way} with --verify\n"
+            assert (said in _text(Result(choice))) != short
         choice.goal = "time"
         assert not choice.is_doubtful(at_once)
 

@@ -33,7 +33,7 @@ class Allocator(NamedTuple):
     def offers(self, arenas: bool, ends: bool) -> list[str]:
         """What the user can set, the most promising first. arenas: are there any of threads? ends: is memory free at the ends
         of heaps?"""
-        return [*(self.of_arenas if arenas else ()), *(self.of_ends if ends else ()), *self.advice]
+        return [*self.advice, *(self.of_arenas if arenas else ()), *(self.of_ends if ends else ())]
 
 
 ALLOCATORS = (
@@ -86,7 +86,8 @@ ALLOCATORS = (
         "which is why two sizes are given; a cache has at most 7 blocks of each size up to 1,032 bytes.",
         of_arenas=(
             "GLIBC_TUNABLES=glibc.malloc.arena_max=N limits the number of arenas, which otherwise is 8 for each CPU: threads then "
-            "use memory that others have freed. With 1, malloc_trim(0) returns the end of the only one, too",
+            "use memory that others have freed, but their blocks also lie between each other's, so that more may stay: steve tune "
+            "tries it. With 1, malloc_trim(0) returns the end of the only one, too",
         ),
         of_ends=("GLIBC_TUNABLES=glibc.malloc.trim_threshold=131072 keeps the end of the heap shorter than this",),
     ),
