@@ -42,6 +42,7 @@ from steve.terminal.units import counted, human_bytes
 
 if TYPE_CHECKING:
     from steve.analysis.program_errors import Faults
+    from steve.report.lua_growth import LuaGrowth
     from steve.trace._memtrace import Trace
 
 NAME = "findings"
@@ -80,7 +81,9 @@ A block can be found by several rules. The output shows each rule with its thres
 --json: a list with an object for each rule: finding, title, rule, help (what usually helps), not_judged (what the
 rule could not judge in this trace, and why; null: nothing), blocks, bytes, accesses, share, and the list sites with
 the columns below; growth also has the list holders: for sites that grow, through which path Lua reaches most of their
-blocks in the last snapshot (site, path, share: the part of the reachable bytes, snapshot). --csv: a line for each
+blocks in the last snapshot (site, path, share: the part of the reachable bytes, snapshot), and, if paths grew between
+the last two snapshots of a recording with --universe, the object in_lua (text, before, after, seconds, and the list
+paths as of steve universe). --csv: a line for each
 rule and site, and for each context of errors.
 The errors of the program (rule `errors`) come first: accesses to freed memory, accesses beyond the end of a block or
 beside a block of malloc, and double, invalid, inside, wrong-heap and mismatched frees. Errors made at the same place
@@ -335,6 +338,7 @@ class OfAll:
         self._free = looks.KeptFree(0, 0, 0, 0, 0)  # where it is much
         self._calls: dict[str, None] = {}  # that return it
         self._holders: list[dict] = []  # of sites that grow, if there is one file with snapshots
+        self._lua_growth: LuaGrowth | None = None  # if there is one file with two snapshots, and much grew between them
         self._has_snapshots = False
 
     def add(self, chosen: blocks.Blocks) -> None:
@@ -351,6 +355,8 @@ class OfAll:
                 reasons.setdefault(not_judged, chosen.trace.name)
             if rule.key == "growth" and self.args.by == "stack" and len(self.args.files) == 1:
                 self._holders = holders_of(chosen, rollup, sums)
+            if rule.key == "growth" and len(self.args.files) == 1:
+                self._lua_growth = lua_growth_of(chosen, thresholds_of(self.args)["growth"])
         left_out = left_out_of(chosen, [rule for rule in self.rules if rule not in judged], chosen.args)
         if wants_free(self.args):
             free, why = looks.kept_free(chosen)
@@ -377,6 +383,7 @@ class OfAll:
         self._calls.update(other._calls)
         self._has_snapshots |= other._has_snapshots
         self._holders += other._holders
+        self._lua_growth = self._lua_growth or other._lua_growth
         for text, names in other.left_out.items():
             self.left_out.setdefault(text, []).extend(names)
         self.errors = program_errors.joined(self.errors, other.errors)
@@ -448,8 +455,35 @@ class OfAll:
             "share": blocks.share(size, self._size),
             "sites": sites.ranked(self.args.sort),
             **({"holders": self._holders} if rule.key == "growth" else {}),
+            **({"in_lua": in_lua(self._lua_growth)} if rule.key == "growth" and self._lua_growth else {}),
             **sample.facts(errors),
         }
+
+
+def lua_growth_of(chosen: blocks.Blocks, least: float) -> LuaGrowth | None:
+    """What grew between the last two snapshots of Lua's objects; None if there are none, or if no path grew by so many bytes."""
+    from steve.report.lua_growth import LuaGrowth, lua_snapshots
+
+    if "universe" not in chosen.trace.info():
+        return None
+    found = lua_snapshots(chosen)
+    much = isinstance(found, LuaGrowth) and found.rows and found.rows[0]["more_bytes"] >= least
+    return found if much and isinstance(found, LuaGrowth) else None
+
+
+def in_lua(found: LuaGrowth) -> dict:
+    """The object of --json for what grew between two snapshots."""
+    from steve.report.lua_growth import objects_of
+
+    first = found.rows[0]
+    rate = f" ({human_bytes(found.rate(first['more_bytes']))} a second)" if found.seconds else ""
+    return {
+        "text": f"{found.retains(first)}{rate}: {objects_of(first)}",
+        "before": found.before,
+        "after": found.after,
+        "seconds": found.seconds,
+        "paths": found.rows,
+    }
 
 
 def holders_of(chosen: blocks.Blocks, rollup: rollups.Rollup, found: rollups.Sums) -> list[dict]:
@@ -558,16 +592,23 @@ def text(title: str, errors: list[dict], findings: list[dict], args: argparse.Na
     not judged. left_out: a remark on what is missing, or ""."""
     from steve.analysis import program_errors
 
+    grown = [found["in_lua"] for found in findings if "in_lua" in found]
     plain = not sys.stdout.isatty() or args.output not in (None, "-")
     parts = [title + "\n"]
     parts += [program_errors.text(errors, listing.TOP if args.top is None else args.top)] if errors else []
     parts += [text_of_free(found) for found in findings if is_free(found)]
+    parts += [
+        f"Growing in Lua: {one['paths'][0]['path']}\n{lines(one['text'] + '; all paths: `steve universe`')}\n"
+        for one in grown
+    ]
     for found in findings:
         if found["sites"]:
             columns = several.columns(columns_of(found), args)
             parts.append(listing.text(heading(found), found["sites"], columns, args.top, plain))
     empty = [found for found in findings if not found["sites"] and not is_free(found)]
-    if nothing := [found["title"] for found in empty if not found["not_judged"]]:
+    if nothing := [
+        f"{found['title']}{' (among sites)' if 'in_lua' in found else ''}" for found in empty if not found["not_judged"]
+    ]:
         parts.append(f"found nothing: {'; '.join(nothing)}\n")
     if not_judged := [f"{found['title']} ({found['not_judged']})" for found in empty if found["not_judged"]]:
         parts.append(f"not judged: {'; '.join(not_judged)}\n")

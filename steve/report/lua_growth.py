@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from steve.analysis.closed import has_lua
 from steve.terminal.progress import Progress
-from steve.terminal.units import counted
+from steve.terminal.units import counted, human_bytes, human_ns
 
 if TYPE_CHECKING:
     from steve.analysis.blocks import Blocks
@@ -47,6 +47,12 @@ class LuaGrowth(_Paths):
     def rate(self, size: int) -> float:
         """Bytes a second of bytes between the snapshots; 0 if the time is not known."""
         return size / self.seconds if self.seconds else 0
+
+    def retains(self, row: Mapping[str, int]) -> str:
+        """A phrase: how much more a path retains now than then, and how long that was before."""
+        when = f", {human_ns(self.seconds * 1e9)} before" if self.seconds else ""
+        more = human_bytes(row["more_bytes"])
+        return f"retains {more} more in the snapshot '{self.after}' than in '{self.before}'{when}"
 
 
 @dataclass(frozen=True)

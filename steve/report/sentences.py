@@ -261,12 +261,10 @@ def _of_lua_growth(data: TraceData) -> Iterator[Sentence]:
     if growth is None or not growth.rows or not peak or growth.rows[0]["more_bytes"] < WORTH * peak:
         return
     row = growth.rows[0]
-    when = f", {human_ns(growth.seconds * 1e9)} before" if growth.seconds else ""
     rate = f", {human_bytes(growth.rate(row['more_bytes']))} a second" if growth.seconds else ""
     yield Sentence(
         row["path"],
-        f"retains {human_bytes(row['more_bytes'])} more in the snapshot '{growth.after}' than in '{growth.before}'{when} "
-        f"({row['more_bytes'] / peak:.1%} of the peak{rate}): {objects_of(row)}.",
+        f"{growth.retains(row)} " f"({row['more_bytes'] / peak:.1%} of the peak{rate}): {objects_of(row)}.",
         "",
         "#lua-growth",
     )

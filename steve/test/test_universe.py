@@ -544,6 +544,25 @@ end exit
 """
 
 
+def test_findings_name_the_path_that_grew(steve: Any, trace: Callable) -> None:
+    """Among sites nothing grew, as there are no blocks; of a growth below the threshold nothing is said."""
+    path = trace("info universe growing\n" + LONGER)
+    text = steve("findings", "--growth", "8000", path).out
+    assert (
+        "\nGrowing in Lua: table _G -> .log -> table log\n  retains 7.81 KiB more in the snapshot 'b' than in 'a'"
+        in text
+    )
+    assert "1 object as before, but larger; all paths: `steve universe`" in " ".join(text.split())
+    growth = [
+        one
+        for one in json.loads(steve("findings", "--json", "--growth", "8000", path).out)
+        if one["finding"] == "growth"
+    ]
+    assert growth[0]["in_lua"]["paths"] == json.loads(steve("universe", "--json", "--diff", "a", path).out)["paths"]
+    less = steve("findings", "--growth", "8001", path).out
+    assert "Growing in Lua" not in less and "in_lua" not in steve("findings", "--json", "--growth", "8001", path).out
+
+
 def test_an_old_table_that_became_longer_is_a_path(steve: Any, trace: Callable) -> None:
     """A list of numbers has no new objects. What is smaller than before is no growth."""
     result = json.loads(steve("universe", "--json", "--diff", "a", trace(LONGER)).out)
