@@ -6,14 +6,12 @@ from __future__ import annotations
 
 import argparse
 import json
-import math
 import os
-from collections.abc import Callable, Collection
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from steve.commands import ops as ops_command
-from steve.plots.ranking_tables import aligned
 from steve.plots.style import parse_formats, stem_of
 from steve.system.errors import SteveError, UsageError
 from steve.system.messages import note
@@ -22,11 +20,10 @@ from steve.system.tempfiles import scratch_folder
 from steve.terminal import arguments
 from steve.terminal.durations import seconds_of
 from steve.terminal.progress import Progress
-from steve.terminal.units import human_bytes, human_ns
 from steve.tune.program import C_LIBRARY, Program, is_too_short
+from steve.tune.text import Result, budget_option, replay_seconds, text_of
 
 if TYPE_CHECKING:
-    from steve.allocstats.medians import Median
     from steve.allocstats.replay import Replay
     from steve.tune.budget import Budget
     from steve.tune.choice import Choice
@@ -40,7 +37,6 @@ HELP = "search for the options of an allocator that suit a program"
 STARTS_ALLOCATORS = True
 GOALS = ("peak", "mean", "end", "time", "p99", "balance")
 SEARCH_SHARE = 0.5  # of the budget
-NAMED = 5  # option sets that were not tried, in the text
 EXAMPLES = """\
 FILE is a memtrace or an ops file. Its News, Frees and Resizes are replayed on malloc of the system (steve-replay
 --system), with the library of the allocator in LD_PRELOAD and its options in the environment, as programs get them.
@@ -96,11 +92,17 @@ change is predicted for the goal and not confirmed, or another prediction is con
 kept, the options are those of the best other row. Before that, the command is run once with each to see in the output
 of the dynamic linker (LD_DEBUG) whether the program has the malloc of that allocator; if not, there is no verdict.
 
+--verify-all, with --verify, also runs the command five times with the defaults of every other allocator, and ranks them
+by what the program itself has and takes: its memory, with code and stacks, of the goal or else at its peak. This is
+what to look at if the program returns memory by a function of its allocator. What it says does not change the exit
+status.
+
 examples:
   steve tune app.ljt
   steve tune app.ljt --allocators=jemalloc,glibc --goal=balance --budget=2m
   steve tune app.ljt --replays=500 --json -q
   steve tune app.ljt --verify='./app --load=test.data' -o tuned.png
+  steve tune app.ljt --verify='./app --load=test.data' --verify-all
 """
 
 
@@ -146,36 +148,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--verify", metavar="COMMAND", help="run the program to check the prediction")
     parser.add_argument(
+        "--verify-all", action="store_true", help="run it with the defaults of every allocator, and rank these"
+    )
+    parser.add_argument(
         "-o", "--output", metavar="PATH", help="the figure; .png, .svg or .pdf (default FILE-tuned.png)"
     )
     parser.add_argument("--json", action="store_true", help="print the result as JSON")
     arguments.add_quiet(parser)
-
-
-@dataclass
-class Result:
-    """What is printed. verification: None without --verify."""
-
-    choice: Choice
-    program: Program = field(default_factory=Program)
-    verification: Verification | None = None
-    duration: float | None = None
-    figure: list[str] = field(default_factory=list)
-
-
-def _percent(value: float) -> str:
-    return f"{100 * (value - 1):+.1f}%"
-
-
-def _change(one: Median | None) -> str:
-    """A change with its interval, which one replay does not have."""
-    if one is None:
-        return "-"
-    return _percent(one.value) + (f" ({_percent(one.low)} to {_percent(one.high)})" if one.count > 1 else "")
-
-
-def _signed(value: float, show: Callable[[float], str]) -> str:
-    return ("-" if value < 0 else "+") + show(abs(value))
 
 
 def _reference(args: argparse.Namespace, program: Program, tables: dict[str, Allocator]) -> str:
@@ -326,7 +305,7 @@ def _measured(
     held_out = _bench(args, replay, parts, parts.rest, budget, loaded) if parts.rest else whole
 
     def warn(expected: float, some: bool) -> None:
-        takes = f"the defaults of {len(defaults)} allocators take about {_budget(expected, budget)}"
+        takes = f"the defaults of {len(defaults)} allocators take about {budget_option(expected, budget)}"
         then = "after a replay of each, the most promising are compared" if some else "no verdict within this budget"
         note(NAME, f"{takes}, or fewer --allocators: {then}", args.quiet)
 
@@ -342,7 +321,7 @@ def _measured(
     everything = list(dict.fromkeys([*compared, *defaults, *whole.measured(suggested)]))
     choice = choose(args.goal, everything, found, benches, parts.rest_name, tick)
     returns_later = args.duration is None and reference.allocator.returns_later
-    choice.is_short = returns_later and is_too_short(program.seconds, _replay_seconds(choice))
+    choice.is_short = returns_later and is_too_short(program.seconds, replay_seconds(choice))
     choice.doubt = _doubt(choice, program)
     return choice, program
 
@@ -363,311 +342,6 @@ def _draw(args: argparse.Namespace, choice: Choice) -> list[str]:
     stem, kind = stem_of(args.output or args.file + "-tuned.png")
     title = f"{os.path.basename(args.file)}: allocators and options"
     return draw_tuned(choice, title, stem, parse_formats(kind or "png"))
-
-
-# -- text --------------------------------------------------------------------------------------
-
-
-def _table(choice: Choice, later: Collection[str]) -> str:
-    """later: the allocators that may return some of what they have at the end after a time that the replays did not last."""
-    from steve.allocstats.medians import median
-    from steve.tune.measure import ENDED
-
-    bench, rows = choice.whole, []
-    latency, ended = choice.goal == "p99", _shows_ended(choice)
-    for number, one in enumerate(choice.rows, 1):
-        space, cpu = bench.resident(one, choice.reference, choice.goal), median(bench.samples[one].cpu)
-        rows.append(
-            [
-                str(number),
-                ("up to " if choice.goal == "end" and one.allocator.name in later else "") + human_bytes(space.value),
-                human_ns(cpu.value),
-                *([human_ns(median(bench.samples[one].p99).value)] if latency else []),
-                *([human_bytes(bench.resident(one, choice.reference, ENDED).value)] if ended else []),
-                *([human_bytes(bench.resident(one, choice.reference).value)] if choice.goal == "end" else []),
-                _change(choice.change(bench, one)),
-                *([_change(choice.change(choice.held_out, one))] if choice.holds_out else []),
-                one.name,
-                choice.verdict(one),
-            ]
-        )
-    p99 = ["p99"] if latency else []
-    goal = choice.goal
-    head = [
-        "",
-        f"resident, {goal}" if goal in ("mean", "end") else "resident",
-        "CPU time",
-        *p99,
-        *(["threads ended"] if ended else []),
-        *(["at the peak"] if goal == "end" else []),
-        f"{goal}, whole file",
-        *([f"{goal}, held out"] if choice.holds_out else []),
-        "options",
-        "verdict",
-    ]
-    return aligned([head, *rows])
-
-
-def _shows_ended(choice: Choice) -> bool:
-    """Is what is resident when all threads have ended shown, too?"""
-    return choice.goal == "end" and choice.found.hints.threads > 1
-
-
-def _meaning(choice: Choice) -> str:
-    """What the columns of the table say."""
-    heap = "resident bytes of heap and allocator"
-    alive = ", with all threads alive that worked in the last tenth of all operations" if _shows_ended(choice) else ""
-    resident = {"mean": f"mean of the {heap}", "end": f"{heap} after the last operation{alive}"}.get(
-        choice.goal, f"most {heap}"
-    )
-    own = choice.goal in ("peak", "mean", "end")
-    change = f"{choice.goal}: change{' of these bytes' if own else ''} against {choice.reference.name}"
-    resident += "; threads ended: when these have ended, too" if alive else ""
-    resident += "; at the peak: most of them" if choice.goal == "end" else ""
-    return (
-        f"resident: {resident}, without those of the replay itself, which replays the whole file; {change}\n"
-        "the program has its code, stacks and other memory besides, so that its resident memory changes by as many bytes, "
-        "but by a smaller part"
-    )
-
-
-def _budget(expected: float, budget: Budget) -> str:
-    """The option that gives a budget for a verdict about the defaults, with some more time than is expected."""
-    return f"--replays={math.ceil(expected)}" if budget.counted else f"--budget={math.ceil(1.2 * expected)}s"
-
-
-def _setting(program: Program, one: OptionSet) -> str:
-    """How to start the program with an option set."""
-    environment = program.environment(one)
-    if environment is None:
-        return (
-            f"LD_PRELOAD has no effect on this program: link it with {one.allocator.name} in place of {program.allocator}"
-            + (f", and set {one.shell(one.environment())}" if one.settings else "")
-        )
-    return one.shell(environment) or "nothing to set"
-
-
-def _cost(choice: Choice, program: Program) -> str:
-    """The CPU time that the recommended options cost, or save, in the program: the replay's own time is in both replays."""
-    from steve.allocstats.medians import difference
-
-    samples = choice.whole.samples
-    mine, base = samples[choice.recommended], samples[choice.reference]
-    cost = difference(mine.cpu, base.cpu)
-    each = cost / max(mine.operations, 1)
-    part = program.parts([cost.value])
-    return (
-        f"time against {choice.reference.name}: {each.value:+.1f} ns per operation ({each.low:+.1f} to {each.high:+.1f}), "
-        f"{_signed(cost.value, human_ns)} in all{f', which is {part}' if part else ''}"
-    )
-
-
-def _advice(choice: Choice, program: Program) -> list[str]:
-    one, reference = choice.recommended, choice.reference
-    if not choice.judged:
-        return [
-            "no verdict: the budget was too small to replay anything often enough to compare it with "
-            f"{reference.name}; the numbers above are of too few replays",
-            f"  the defaults alone take about {_budget(choice.least_budget, choice.whole.budget)}, what else is tried some more",
-        ]
-    if one == reference:
-        lines = [f"keep the defaults of {reference.name}: no option set is certainly better for {choice.goal}"]
-        lines += _undecided(choice)
-        best = choice.contender
-        if best != reference:
-            lines.append(f"  the best of the others, {best.name}: {choice.verdict(best)}")
-        if any(choice.is_doubtful(row) and not choice.gains_later(row) for row in choice.rows):
-            way = "--verify runs the program" + ("" if program.returning else "; --duration replays it in its time")
-            lines.append(
-                f"  whether another allocator needs less than {reference.name} is not known: {choice.doubt}; {way}"
-            )
-        return lines + _gained_later(choice)
-    from steve.tune.measure import MEMORY
-
-    memory = choice.goal if choice.goal in MEMORY else "peak"
-    rss, cpu = (choice.change(choice.whole, one, goal) for goal in (memory, "time"))
-    calls = one.calls()
-    peak = choice.change(choice.whole, one, "peak") if memory != "peak" else None
-    lines = [
-        f"best for {choice.goal}: {one.name}",
-        f"  set it by:  {_setting(program, one)}",
-        *([f"  or call:    {' '.join(calls)}"] if calls and len(calls) == len(one.settings) else []),
-        f"  on this trace, against {reference.name}: {choice.goal} {_change(choice.change(choice.whole, one))}; "
-        + (
-            f"on {choice.held_out_name} {_change(choice.change(choice.held_out, one))}"
-            if choice.holds_out
-            else "no part of it was held out from the search: --holdout or --verify shows whether another run gains as much"
-        ),
-        f"  resident memory of heap and allocator ({memory}) {_change(rss)}, {f'its peak {_change(peak)}, ' if peak else ''}"
-        f"CPU time of the replay {_change(cpu)}",
-        f"  {_cost(choice, program)}",
-    ]
-    lines[1:1] = _undecided(choice)
-    lines += _gained_later(choice)
-    if one.timed:
-        way = (
-            "check it with --verify" if choice.found.hints.threads > 1 else "give --duration, or check it with --verify"
-        )
-        lines.append(f"  {', '.join(one.timed)}: acts after some time; {way}")
-    return lines
-
-
-def _undecided(choice: Choice) -> list[str]:
-    """The line about what may be better than the recommended option set and was replayed too few times."""
-    if not choice.undecided:
-        return []
-    first, *more = choice.undecided
-    change = choice.change(choice.whole, first)
-    size = f" ({_percent(change.value)})" if change else ""
-    others = f" and {len(more)} more" if more else ""
-    return [
-        f"  not decided: {first.name}{size}{others} may be better, but too few replays of it were possible; give "
-        f"{_budget(choice.undecided_budget(), choice.whole.budget)}"
-    ]
-
-
-def _gained_later(choice: Choice) -> list[str]:
-    """The line about options of the reference that act after some time, which the replays did not last."""
-    from steve.tune.choice import UNKNOWN
-
-    names = [one.name for one in choice.rows if choice.gains_later(one) and choice.verdict(one) == UNKNOWN]
-    if not names:
-        return []
-    return [
-        f"  what {', '.join(names[:NAMED])} gains is not known: the replays were too short for what {choice.reference.name} returns "
-        "without it; --verify shows it, or --duration"
-    ]
-
-
-def _returned_later(result: Result) -> list[str]:
-    """The allocators that may return memory later than the replays saw."""
-    choice = result.choice
-    names = dict.fromkeys(one.allocator.name for one in choice.rows if one.allocator.returns_later)
-    is_short = result.duration is None and is_too_short(result.program.seconds, _replay_seconds(choice))
-    return list(names) if is_short else []
-
-
-def _replay_seconds(choice: Choice) -> float:
-    """How long a replay on the reference took."""
-    from steve.allocstats.medians import median
-
-    return median(choice.whole.samples[choice.reference].wall).value / 1e9
-
-
-def _too_short(result: Result) -> list[str]:
-    """The line that says which allocators return memory later than the replays saw."""
-    from steve.tune.program import unseen_returns
-
-    choice = result.choice
-    seconds = result.program.seconds
-    if choice.found.hints.threads > 1:
-        way = "--verify shows it, --duration is not for several threads"
-    elif seconds:
-        way = f"--duration={math.ceil(seconds)}s replays it in this time"
-    else:
-        way = "--duration=TIME replays it in the time of the program"
-    return unseen_returns(_returned_later(result), seconds, _replay_seconds(choice), way)
-
-
-def _untouched(choice: Choice, program: Program) -> list[str]:
-    """The line for a program that cannot have touched all bytes of its blocks, as a replay does: it had less memory."""
-    from steve.tune.measure import MEMORY
-
-    reference = choice.reference
-    if (
-        choice.goal not in (*MEMORY, "balance")
-        or reference.allocator.name != program.allocator
-        or not reference.is_default
-    ):
-        return []
-    replayed = choice.whole.resident(reference, reference).value
-    if not program.resident or replayed <= program.resident:
-        return []
-    return [
-        f"the replay has up to {human_bytes(replayed)} of heap and allocator with {reference.name}, the recorded program had up to "
-        f"{human_bytes(program.resident)} with its code and the recorder: a replay writes to all of each block, and the program left "
-        "parts of its blocks unused. What it has is less than the table says, by another amount for each allocator, so that their "
-        "order may be another one; --verify measures the program"
-    ]
-
-
-def _hints(choice: Choice) -> list[str]:
-    """What the trace suggested to try first."""
-    hints, reasons = choice.found.hints, []
-    if hints.threads > 1:
-        reasons.append(f"{hints.threads} threads: options of arenas")
-    if hints.has_large:
-        reasons.append(f"{human_bytes(hints.large_freed)} freed in large blocks: thresholds for these")
-    if hints.ends:
-        reasons.append("the goal is the end: delays after which free memory is returned")
-    when = (
-        "tried first, as trace and goal suggest"
-        if choice.tries_suggested
-        else "suggested by trace and goal, but not tried"
-    )
-    return [f"{when}: {'; '.join(reasons)}"] if reasons else []
-
-
-def _left_out(choice: Choice) -> list[str]:
-    """That for which the budget was too small."""
-    found, lines = choice.found, []
-    if not_tried := choice.not_tried:
-        names = ", ".join(one.name for one in not_tried[:NAMED])
-        more = f", and {len(not_tried) - NAMED} more" if len(not_tried) > NAMED else ""
-        lines.append(
-            f"not tried within the budget: {len(not_tried)} of {found.tried + len(found.not_tried)} option sets "
-            f"({names}{more}); {'more --replays try' if choice.whole.budget.counted else 'a longer --budget tries'} more"
-        )
-    if choice.not_replayed:
-        names = ", ".join(one.name for one in choice.not_replayed)
-        lines.append(f"not replayed on the whole file within the budget: {names}")
-    return lines
-
-
-def _difference(one: Median, show: Callable[[float], str]) -> str:
-    """A difference with its interval."""
-    return f"{_signed(one.value, show)} ({_signed(one.low, show)} to {_signed(one.high, show)})"
-
-
-def _estimate(one: Median, show: Callable[[float], str]) -> str:
-    return f"{show(one.value)} ({show(one.low)} to {show(one.high)})"
-
-
-def _verdicts(verification: Verification | None, reference: OptionSet) -> list[str]:
-    if verification is None:
-        return []
-    if verification.obstacle:
-        return [f"--verify: no verdict: {verification.obstacle}"]
-    lines = []
-    for check in verification.checks:
-        show = human_ns if check.name == "CPU time" else human_bytes
-        lines.append(
-            f"{check.name} of the program with {check.options.name}: {check.outcome}: predicted "
-            f"{_difference(check.predicted_change, show)}, measured {_difference(check.measured_change, show)}; that is "
-            f"{_estimate(check.measured, show)} against {_estimate(check.reference, show)} with {reference.name}"
-        )
-    return lines
-
-
-def _text(result: Result) -> str:
-    choice = result.choice
-    lines = [
-        _table(choice, _returned_later(result)),
-        _meaning(choice),
-        "",
-        *_advice(choice, result.program),
-        *_verdicts(result.verification, choice.reference),
-        result.program.described(choice.reference.name),
-        *filter(None, [result.program.remark_on_left_out(), result.program.remark_on_asked()]),
-    ]
-    lines += _untouched(choice, result.program)
-    lines += _too_short(result)
-    lines += _hints(choice)
-    for allocator, options in choice.found.without_effect().items():
-        lines.append(f"no effect on this trace: {allocator} {', '.join(options)}")
-    lines += _left_out(choice)
-    lines += [f"figure: {path}" for path in result.figure]
-    return "\n".join(lines)
 
 
 # -- JSON --------------------------------------------------------------------------------------
@@ -718,31 +392,45 @@ def _as_json(args: argparse.Namespace, result: Result) -> dict[str, Any]:
         "unusable": {row.name: reason for row, reason in found.unusable.items()},
         "verified": [check.as_dict() for check in result.verification.checks] if result.verification else [],
         "not_verified": (result.verification.obstacle or None) if result.verification else None,
+        "program_runs": [row.as_dict() for row in result.verification.ranking] if result.verification else [],
+        "program_not_run": {one.name: why for one, why in result.verification.not_run.items()}
+        if result.verification
+        else {},
         "figure": result.figure,
     }
+
+
+def _verification(args: argparse.Namespace, replay: Replay, choice: Choice, program: Program) -> Verification:
+    """What the program itself shows. What fails is its obstacle: what the replays found takes minutes, and is worth showing."""
+    from steve.tune.verify import Verification, verify
+
+    defaults = [one for one in choice.rows if one.is_default] if args.verify_all else None
+    options = (choice.reference, choice.contender)
+    with Progress("tune --verify", args.quiet, "runs of the program") as progress:
+        try:
+            return verify(replay, args.verify, program, choice.whole, *options, args.goal, defaults, progress)
+        except SteveError as error:
+            return Verification(obstacle=str(error).removeprefix("--verify: "))
 
 
 def run(args: argparse.Namespace) -> int:
     """Exit status 0; 1 if --verify did not confirm the prediction, or could not check it."""
     from steve.allocstats.replay import Replay
     from steve.tune.budget import Budget
-    from steve.tune.verify import Verification, verify
 
+    if args.verify_all and not args.verify:
+        raise UsageError("--verify-all needs --verify=COMMAND, which runs the program")
     replay = Replay()
     budget = Budget(args.replays, counted=True) if args.replays else Budget(args.budget)
     with scratch_folder("steve-tune-") as folder, Progress("tune", args.quiet, "replays") as progress:
         choice, program = _measured(args, replay, budget, folder, lambda: progress(budget.replays, args.replays or 0))
-        result = Result(choice, program, duration=args.duration)
-        if args.verify and choice.contender == choice.reference:
-            note(NAME, f"--verify: nothing to check: only {choice.reference.name} was replayed")
-        elif args.verify:
-            options = (choice.reference, choice.contender)
-            try:
-                result.verification = verify(replay, args.verify, program, choice.whole, *options, args.goal)
-            except SteveError as error:  # what was found takes minutes, and is worth showing
-                result.verification = Verification(obstacle=str(error).removeprefix("--verify: "))
+    result = Result(choice, program, duration=args.duration)
+    if args.verify and choice.contender == choice.reference:
+        note(NAME, f"--verify: nothing to check: only {choice.reference.name} was replayed")
+    elif args.verify:
+        result.verification = _verification(args, replay, choice, program)
     result.figure = _draw(args, choice)
     for one, reason in choice.found.unusable.items():
         note(NAME, f"cannot be used: {one.name}: {reason}", args.quiet)
-    print(json.dumps(_as_json(args, result), indent=2) if args.json else _text(result))
+    print(json.dumps(_as_json(args, result), indent=2) if args.json else text_of(result))
     return 0 if result.verification is None or result.verification.confirmed else 1

@@ -18,7 +18,6 @@ import pytest
 from steve.allocstats.medians import Median, difference, median, ratio
 from steve.allocstats.replay import Replay
 from steve.analysis import opsarrays
-from steve.commands.tune import Result, _text
 from steve.system.errors import SteveError
 from steve.tune.budget import Budget
 from steve.tune.bindings import Image, images_of
@@ -26,6 +25,7 @@ from steve.tune.measure import Bench, missing_library
 from steve.tune.options import Allocator, OptionSet, find_tables, read_table
 from steve.tune.search import singles
 from steve.tune.program import Program, recorded_program
+from steve.tune.text import Result, text_of
 from steve.tune.verify import Check, Verification, obstacle, run_program
 from test_tune_search import chosen, misleading
 
@@ -475,6 +475,25 @@ def test_verify_of_a_program_that_is_linked_with_another_allocator(own: Path) ->
     assert memory["options"].startswith("glibc") and memory["reference"]["median"] > 1.05 * memory["measured"]["median"]
 
 
+def test_the_program_itself_with_the_defaults_of_each_allocator(own: Path) -> None:
+    """One with which the command fails is named with the reason, and the others are ranked all the same."""
+    command = './dynamic; case "$LD_PRELOAD" in *mimalloc*) exit 3;; esac'
+    words = ["dynamic.ljt", "--allocators=glibc,mimalloc", "-q", "--verify-all", "--replays=30"]
+    done = tune(own, *words, f"--verify={command}", "--json")
+    result = json.loads(done.stdout)
+    by_name = {row["options"]: row for row in result["program_runs"]}
+    assert {"jemalloc", "glibc"} <= by_name.keys() and "mimalloc" not in by_name
+    if result["not_verified"] is None:  # what is checked is not mimalloc
+        assert result["verified"][0]["options"] in by_name
+    assert "the command ended with status 3" in result["program_not_run"]["mimalloc"]
+    least = [row["resident"]["median"] for row in result["program_runs"]]
+    assert least == sorted(least) and by_name["jemalloc"]["resident_change"]["median"] == 0
+    assert by_name["glibc"]["resident"]["median"] < 0.95 * by_name["jemalloc"]["resident"]["median"]
+    assert all(row["resident"]["count"] == 5 for row in result["program_runs"])
+    done = tune(own, "dynamic.ljt", "--verify-all")
+    assert done.returncode == 2 and "--verify-all needs --verify=COMMAND" in done.stderr
+
+
 def test_a_replay_that_is_too_short_for_what_is_returned_later(own: Path, tmp_path: Path) -> None:
     script = "import time\nx = [bytes(1000) for n in range(20000)]\ndel x\ntime.sleep(8)"
     record = ["ljtrace", "run", "--out=slow.ljt", "/usr/bin/python3", "-S", "-c", script]
@@ -570,7 +589,7 @@ def test_the_verdict_is_about_the_change_against_the_reference(monkeypatch: pyte
     ):
         assert replace(checked(base, measured, 0), predicted_change=Median(0, -4096, 4096, 11)).is_good == is_good
     found = checked(base, [96.6, 99.2, 99.7, 99.1, 100.3], -4.5)
-    text = _text(Result(choice, verification=Verification([found])))
+    text = text_of(Result(choice, verification=Verification([found])))
     assert (
         "\nmemory of the program with glibc mxfast=0: no certain difference measured: predicted -4.5 MiB (-4.95 MiB to "
         "-4.05 MiB), measured -1 MiB ("

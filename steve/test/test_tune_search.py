@@ -21,14 +21,15 @@ import pytest
 from steve.allocstats.medians import Median
 from steve.allocstats.replay import Outcome
 from steve.analysis import opsarrays
-from steve.commands.tune import Result, _as_json, _hints, _text
+from steve.commands.tune import _as_json
 from steve.tune.budget import Budget
 from steve.tune.choice import TOO_FEW, Choice, choose, replay_defaults
 from steve.tune.measure import Bench
 from steve.tune.options import OptionSet, read_table
 from steve.tune.program import Program
 from steve.tune.search import Found, Hints, Search, combined, drawn, hints_of, in_turn, singles, suggested_of
-from steve.tune.verify import Check, Verification
+from steve.tune.text import Result, remark_on_hints, text_of
+from steve.tune.verify import Check, Measured, Verification
 
 SOURCE = Path(os.environ["LJTRACE_SRCDIR"])
 TABLES = sorted((SOURCE / "drivers" / "allocators").glob("*.toml"))
@@ -126,7 +127,7 @@ def test_changes_are_of_the_bytes_that_are_shown(goal: str, monkeypatch: pytest.
     assert best["options"] == {"mxfast": "0"}
     for ratio_of in (best["ratio"], best["held_out"]):
         assert abs(ratio_of["median"] - 0.95) < 0.01 and ratio_of["high"] < 0.96, ratio_of
-    text = _text(Result(choice))
+    text = text_of(Result(choice))
     assert f"; {goal}: change of these bytes against glibc" in text
     assert f"\n  resident memory of heap and allocator ({goal}) -" in text
     assert "\n  time against glibc: +50.0 ns per operation (+50.0 to +50.0), +500 µs in all\n" in text
@@ -136,7 +137,7 @@ def test_changes_are_of_the_bytes_that_are_shown(goal: str, monkeypatch: pytest.
     ):
         part = part or "its CPU time of 1 s"
         share = "0.1%" if program.cpu_seconds else "0.0%"
-        assert f", +500 µs in all, which is {share} of {part}\n" in _text(Result(choice, program))
+        assert f", +500 µs in all, which is {share} of {part}\n" in text_of(Result(choice, program))
 
 
 @pytest.mark.parametrize("bad", ["whole", "rest"])
@@ -150,7 +151,7 @@ def test_the_defaults_are_kept_if_nothing_is_better_on_both_parts(bad: str, monk
     assert choice.recommended == choice.reference != choice.contender
     part = {"whole": "the whole file", "rest": "the rest"}[bad]
     assert choice.verdict(choice.contender) == f"not better than glibc on {part}"
-    text = _text(Result(choice))
+    text = text_of(Result(choice))
     assert f"\nkeep the defaults of glibc: no option set is certainly better for {choice.goal}\n" in text
     assert f"\n  the best of the others, {choice.contender.name}: not better than glibc on {part}" in text
 
@@ -166,7 +167,7 @@ def test_a_budget_is_exceeded_by_one_replay_at_most(
     assert found.tried == len(tried) and not tried & set(found.not_tried)
     assert set(singles(choice.reference.allocator, False)) <= tried | set(found.not_tried)
     assert bool(found.not_tried) == (budget < 700)
-    text = _text(Result(choice))
+    text = text_of(Result(choice))
     assert (f"not tried within the budget: {len(found.not_tried)} of " in text) == (budget < 700)
     assert ("--replays try more" in text) == (counted and budget < 700)
     for one in choice.rows:  # what was replayed too rarely is not recommended
@@ -177,7 +178,7 @@ def test_a_budget_is_exceeded_by_one_replay_at_most(
 def test_nothing_is_said_of_what_was_not_compared(monkeypatch: pytest.MonkeyPatch) -> None:
     """Neither that the defaults are to be kept, nor that they are recommended."""
     choice, _ = chosen(monkeypatch, misleading, 3, True)
-    text = _text(Result(choice))
+    text = text_of(Result(choice))
     assert not choice.judged and choice.verdict(choice.reference) == "not compared"
     assert "no verdict: the budget was too small" in text
     assert "keep the defaults" not in text and "recommended" not in text
@@ -192,11 +193,11 @@ def test_without_a_held_out_part_nothing_is_replayed_twice(monkeypatch: pytest.M
     choice, _ = chosen(monkeypatch, misleading, 3, True, goal="end", holds_out=False)
     assert (
         not choice.judged
-        and "\n  the defaults alone take about --replays=5, what else is tried some more\n" in _text(Result(choice))
+        and "\n  the defaults alone take about --replays=5, what else is tried some more\n" in text_of(Result(choice))
     )
     choice, _ = chosen(monkeypatch, misleading, 2000, goal="end", holds_out=False)
     assert choice.recommended.name == "glibc mxfast=0" and choice.whole.count(choice.reference) == 12
-    text = _text(Result(choice))
+    text = text_of(Result(choice))
     assert "end, whole file" in text and "end, held out" not in text and "; on the" not in text
     assert "; no part of it was held out from the search: --holdout or --verify shows" in text
     result = _as_json(argparse.Namespace(file="t.ljt"), Result(choice))
@@ -219,7 +220,7 @@ def test_nothing_is_less_than_what_the_replay_of_the_reference_exceeds(monkeypat
         for bench in {choice.whole, choice.held_out}:
             bench.samples[jemalloc] = bench.samples[choice.reference]
         assert (other.verdict(best) == "not known, see below") == (goal == "peak"), other.verdict(best)
-        text = _text(Result(other))
+        text = text_of(Result(other))
         assert ("another allocator needs less than jemalloc is not known: the program may return" in text) == (
             goal == "peak"
         )
@@ -258,10 +259,10 @@ def test_an_option_that_is_suggested_may_be_the_most_promising(monkeypatch: pyte
     assert choice.recommended == suggested[0] and choice.verdict(suggested[0]) == "recommended"
     assert choice.not_tried == [other], "arena_max=2 was tried once"
     assert choice.tries_suggested
-    assert _hints(choice) == ["tried first, as trace and goal suggest: 16 threads: options of arenas"]
+    assert remark_on_hints(choice) == ["tried first, as trace and goal suggest: 16 threads: options of arenas"]
     none = Bench(replay, "none", "peak", shared)  # type: ignore
     untried = Choice("peak", defaults[0], found, none, none, none, "the rest", defaults)
-    assert _hints(untried) == ["suggested by trace and goal, but not tried: 16 threads: options of arenas"]
+    assert remark_on_hints(untried) == ["suggested by trace and goal, but not tried: 16 threads: options of arenas"]
 
 
 def _with_an_undecided_option(monkeypatch: pytest.MonkeyPatch, left: float) -> tuple[Choice, OptionSet, OptionSet]:
@@ -288,10 +289,10 @@ def test_it_says_if_the_program_did_not_touch_all_of_its_blocks(goal: str, monke
     """The replay has 1 MB at its peak, which is more than the program can have had."""
     choice, _ = chosen(monkeypatch, misleading, 200, goal=goal)
     for name, most, said in (("glibc", 800_000, True), ("glibc", 1_200_000, False), ("jemalloc", 800_000, False)):
-        text = _text(Result(choice, Program(name, resident=most)))
+        text = text_of(Result(choice, Program(name, resident=most)))
         assert ("the program left parts of its blocks unused" in text) == (said and goal == "peak"), text
     assert (
-        "the recorded program had up to 781 KiB with" in _text(Result(choice, Program("glibc", resident=800_000)))
+        "the recorded program had up to 781 KiB with" in text_of(Result(choice, Program("glibc", resident=800_000)))
         or goal == "time"
     )
 
@@ -299,7 +300,7 @@ def test_it_says_if_the_program_did_not_touch_all_of_its_blocks(goal: str, monke
 def test_what_may_be_better_is_decided_before_others_are_replayed_more(monkeypatch: pytest.MonkeyPatch) -> None:
     choice, _, arena = _with_an_undecided_option(monkeypatch, 4)
     assert choice.whole.count(arena) == 5 and choice.recommended == arena and not choice.undecided
-    assert "not decided" not in _text(Result(choice))
+    assert "not decided" not in text_of(Result(choice))
 
 
 def test_what_may_be_better_is_named_if_the_budget_is_too_small(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -307,7 +308,7 @@ def test_what_may_be_better_is_named_if_the_budget_is_too_small(monkeypatch: pyt
     choice, jemalloc, arena = _with_an_undecided_option(monkeypatch, 3)
     assert choice.recommended == jemalloc and choice.undecided == [arena] and choice.verdict(arena) == TOO_FEW
     said = re.search(
-        r"not decided: glibc arena_max=1 \(-\d+\.\d%\) may be better, .* give --budget=(\d+)s", _text(Result(choice))
+        r"not decided: glibc arena_max=1 \(-\d+\.\d%\) may be better, .* give --budget=(\d+)s", text_of(Result(choice))
     )
     assert said and int(said[1]) == math.ceil(1.2 * 15)
 
@@ -328,11 +329,11 @@ def test_what_acts_later_is_not_recommended_by_short_replays(monkeypatch: pytest
         assert choice.recommended == (jemalloc if short else at_once)
         assert choice.verdict(at_once) == ("not known, see below" if short else "recommended")
         said = "what jemalloc dirty_decay_ms=0 gains is not known: the replays were too short for what jemalloc returns"
-        assert (said in _text(Result(choice))) == short, _text(Result(choice))
+        assert (said in text_of(Result(choice))) == short, text_of(Result(choice))
         for hints, way in ((Hints(1), "give --duration, or check it"), (Hints(8), "check it")):
             choice.found = Found([], 2, hints=hints)
             said = f"\n  dirty_decay_ms: acts after some time; {way} with --verify\n"
-            assert (said in _text(Result(choice))) != short
+            assert (said in text_of(Result(choice))) != short
         choice.goal = "time"
         assert not choice.is_doubtful(at_once)
 
@@ -415,7 +416,29 @@ def test_it_prints_what_the_manual_shows(monkeypatch: pytest.MonkeyPatch) -> Non
     shown = re.search(r"^ {4}best for .*\n(?: {4}.*\n)+", (SOURCE / "docs/manual.md").read_text(), re.MULTILINE)
     assert shown
     pattern = ".*".join(map(re.escape, textwrap.dedent(shown[0]).replace("\n...\n", "...").strip().split("...")))
-    assert re.search(pattern, _text(Result(choice, verification=Verification([check]))), re.DOTALL)
+    assert re.search(pattern, text_of(Result(choice, verification=Verification([check]))), re.DOTALL)
+
+
+def test_what_the_program_itself_has_is_ranked(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is certainly more than the least is named apart from what may be as little; what did not run has its reason."""
+    choice, _ = chosen(monkeypatch, lambda *_: 1.0, 300)
+    names = ("mimalloc", "jemalloc", "glibc", "tcmalloc")
+    sets = [OptionSet(read_table(str(SOURCE / f"drivers/allocators/{name}.toml"), name)) for name in names]
+    ranking = []
+    for one, (low, middle, high) in zip(sets, ((10, 11, 12), (11, 12, 13), (20, 20, 20))):
+        size, cpu = Median(middle * 2**20, low * 2**20, high * 2**20, 5), Median(1e9, 1e9, 1e9, 5)
+        change = Median((middle - 20) * 2**20, (low - 20) * 2**20, (high - 20) * 2**20, 5)
+        ranking.append(Measured(one, size, cpu, change, Median(0, 0, 0, 5)))
+    found = Verification([], "", ranking, {sets[-1]: "it ends"}, "peak resident memory")
+    text = text_of(Result(choice, verification=found))
+    assert "\nthe program itself, 5 runs with the defaults of each allocator and with what was checked:\n" in text
+    assert re.search(r"\n1 +11 MiB +-9 MiB \(-10 MiB to -8 MiB\) +1 s +\+0 ns .* mimalloc\n", text), text
+    assert re.search(r"\n3 +20 MiB +- +1 s +- +glibc\n", text), text
+    assert (
+        "has least memory with mimalloc, certainly less than with glibc; that it is less than with jemalloc is not certain"
+        in text
+    )
+    assert "\nnot run with tcmalloc: it ends\n" in text
 
 
 def test_with_a_budget_of_replays_a_slow_machine_does_as_much(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,6 +7,9 @@ The replay shows a difference between two allocators or option sets. The rest of
 stacks, is the same with both. So what is predicted is the change, and that is what is judged: a prediction of the whole
 memory would be right within a few percent whatever the allocator does, since most of it does not change.
 
+It can also be run with the defaults of further allocators, in turns with these two. These runs rank the allocators by what
+the program itself has, which no replay decides if the program returns memory by a function of its allocator.
+
 SPDX-License-Identifier: GPL-2.0-or-later
 """
 from __future__ import annotations
@@ -14,6 +17,7 @@ from __future__ import annotations
 import json
 import os
 import random
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -105,11 +109,39 @@ class Check:
 
 
 @dataclass(frozen=True)
+class Measured:
+    """Resident bytes (of the goal) and CPU time in ns of the program itself with an option set, and their difference from those
+    with the reference."""
+
+    options: OptionSet
+    memory: Median
+    cpu: Median
+    memory_change: Median
+    cpu_change: Median
+
+    def as_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        return {
+            "options": self.options.name,
+            "resident": self.memory.as_dict(),
+            "cpu_ns": self.cpu.as_dict(),
+            "resident_change": self.memory_change.as_dict(),
+            "cpu_change": self.cpu_change.as_dict(),
+        }
+
+
+@dataclass(frozen=True)
 class Verification:
-    """What --verify found. obstacle: why there is no verdict; "" if there are checks."""
+    """What --verify found. obstacle: why there is no verdict; "" if there are checks. ranking: the defaults of all allocators with
+    which the program ran, and what is checked, that of least memory first, or of least CPU time if that is the goal; empty unless
+    this was asked for.
+    not_run: why the program did not run with the defaults of others. quantity: which memory that of the ranking is."""
 
     checks: list[Check] = field(default_factory=list)
     obstacle: str = ""
+    ranking: list[Measured] = field(default_factory=list)
+    not_run: dict[OptionSet, str] = field(default_factory=dict)
+    quantity: str = ""
 
     @property
     def confirmed(self) -> bool:
@@ -161,16 +193,31 @@ def run_program(
 
 
 def programs(
-    replay: Replay, command: str, options: list[OptionSet], program: Program
-) -> dict[OptionSet, list[dict[str, Any]]]:
-    """Run the command several times with each option set, in an order drawn from a fixed seed."""
+    replay: Replay,
+    command: str,
+    needed: list[OptionSet],
+    others: list[OptionSet],
+    program: Program,
+    tick: Callable[[int, int], None],
+) -> tuple[dict[OptionSet, list[dict[str, Any]]], dict[OptionSet, str]]:
+    """Run the command several times with each option set, in an order drawn from a fixed seed. The runs, and those of `others`
+    with which a run failed, with the reason; SteveError if one with a needed set does. tick: gets the number of runs that are
+    done, and of all."""
     source = random.Random(SEED)
-    found: dict[OptionSet, list[dict[str, Any]]] = {one: [] for one in options}
+    found: dict[OptionSet, list[dict[str, Any]]] = {one: [] for one in [*needed, *others]}
+    failures: dict[OptionSet, str] = {}
     with scratch_folder("steve-tune-") as folder:
-        for _ in range(RUNS):
-            for one in source.sample(options, len(options)):
-                found[one].append(run_program(replay, command, one, os.path.join(folder, "result"), program))
-    return found
+        for turn in range(RUNS):
+            for place, one in enumerate(source.sample(list(found), len(found))):
+                tick(turn * len(found) + place, RUNS * len(found))
+                try:
+                    found[one].append(run_program(replay, command, one, os.path.join(folder, "result"), program))
+                except SteveError as error:
+                    if one in needed:
+                        raise
+                    failures[one] = str(error).removeprefix("--verify: ")
+                    del found[one]
+    return found, failures
 
 
 QUANTITIES = {
@@ -187,6 +234,30 @@ def value_of(run: dict[str, Any], key: str) -> float:
     return float(run[key])
 
 
+def _ranking(
+    runs: dict[OptionSet, list[dict[str, Any]]], reference: OptionSet, column: str, goal: str
+) -> list[Measured]:
+    """What the runs with each option set show, the best first."""
+    memory = {one: [value_of(run, column) for run in found] for one, found in runs.items()}
+    cpu = {one: [cpu_of(run) for run in found] for one, found in runs.items()}
+    rows = [
+        Measured(
+            one,
+            median(memory[one]),
+            median(cpu[one]),
+            difference(memory[one], memory[reference]),
+            difference(cpu[one], cpu[reference]),
+        )
+        for one in runs
+    ]
+    return sorted(rows, key=lambda row: (row.cpu if goal == "time" else row.memory).value)
+
+
+def cpu_of(run: dict[str, Any]) -> float:
+    """The CPU time of a run of the program, in ns, with that of the system."""
+    return float(run["user_ns"] + run["system_ns"])
+
+
 def verify(
     replay: Replay,
     command: str,
@@ -195,13 +266,41 @@ def verify(
     reference: OptionSet,
     options: OptionSet,
     goal: str = "peak",
+    defaults: list[OptionSet] | None = None,
+    tick: Callable[[int, int], None] = lambda done, total: None,
 ) -> Verification:
     """Compare the program with the replay `bench`, which has measured both option sets: the memory of the goal, or its peak
-    if the goal is another one, and the CPU time. There is no verdict if it does not run on both allocators."""
-    for one in dict.fromkeys([reference, options]):
+    if the goal is another one, and the CPU time. There is no verdict if it does not run on both allocators. defaults: the
+    allocators to rank by further runs of the program. tick: see programs()."""
+    needed = list(dict.fromkeys([reference, options]))
+    for one in needed:
         if reason := obstacle(program, command, one):
             return Verification(obstacle=reason)
-    runs = programs(replay, command, list(dict.fromkeys([reference, options])), program)
+    others = [one for one in dict.fromkeys(defaults or []) if one not in needed]
+    not_run = {one: reason for one in others if (reason := _obstacle_of_another(program, command, one))}
+    others = [one for one in others if one not in not_run]
+    runs, failures = programs(replay, command, needed, others, program, tick)
+    of_memory = goal if goal in QUANTITIES else "peak"
+    title, column = QUANTITIES[of_memory]
+    ranking = _ranking(runs, reference, column, goal) if defaults else []
+    checks = _checks(runs, bench, reference, options, goal)
+    return Verification(checks, "", ranking, {**not_run, **failures}, title)
+
+
+def _obstacle_of_another(program: Program, command: str, options: OptionSet) -> str:
+    """Why the program cannot be measured with another allocator; "" if it can. No error: the others are measured all the same."""
+    try:
+        return obstacle(program, command, options)
+    except SteveError as error:
+        return str(error).removeprefix("--verify: ")
+
+
+def _checks(
+    runs: dict[OptionSet, list[dict[str, Any]]], bench: Bench, reference: OptionSet, options: OptionSet, goal: str
+) -> list[Check]:
+    """The changes that were measured beside those that the replay predicts; none if there is but the reference."""
+    if options == reference:
+        return []
     mine, base = bench.samples[options], bench.samples[reference]
     checks = []
     of_memory = goal if goal in QUANTITIES else "peak"
@@ -214,7 +313,7 @@ def verify(
             base.of(of_memory),
             goal in (*QUANTITIES, "balance"),
         ),
-        ("CPU time", lambda r: float(r["user_ns"] + r["system_ns"]), mine.cpu, base.cpu, goal == "time"),
+        ("CPU time", cpu_of, mine.cpu, base.cpu, goal == "time"),
     ):
         with_reference, with_options = ([key(run) for run in runs[one]] for one in (reference, options))
         checks.append(
@@ -228,4 +327,4 @@ def verify(
                 decides,
             )
         )
-    return Verification(checks)
+    return checks
