@@ -360,7 +360,8 @@ def _ranked(verification: Verification | None, choice: Choice) -> list[str]:
         verdict += f"; that it is less than with {' and '.join(unsure)} is not certain" if unsure else ""
     return [
         "",
-        f"the program itself, {ranking[0].memory.count} runs with the defaults of each allocator and with what was checked:",
+        f"the program itself, {ranking[0].memory.count} runs with the defaults of each allocator and with what was checked "
+        "(memory of the process that has most, CPU time of all processes of the command):",
         *aligned(rows).splitlines(),
         verdict,
         *(f"not run with {one.name}: {reason}" for one, reason in verification.not_run.items()),
