@@ -15,8 +15,8 @@ from steve.allocstats.replay import Driver, Replay, choose, left_out
 from steve.allocstats.result import Summary
 from steve.allocstats.runner import Failure, Plan, heap_bytes, run_all
 from steve.system.errors import SteveError, UsageError
+from steve.terminal.aligned import aligned
 from steve.terminal.units import human_bytes, human_ns, human_ns_or_less
-from steve.plots.ranking_tables import aligned
 from steve.system.messages import note
 from steve.terminal import arguments
 from steve.terminal.progress import Progress

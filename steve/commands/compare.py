@@ -18,12 +18,12 @@ from steve.allocstats.replay import Driver, Replay, choose, left_out
 from steve.allocstats.runner import Failure, heap_bytes
 from steve.allocstats.throughput import Curve, Throughput, throughput
 from steve.plots.comparison import draw_comparison
-from steve.plots.ranking_tables import aligned
 from steve.plots.style import FORMATS, parse_formats, stem_of
 from steve.plots.throughput import draw_throughput
 from steve.system.errors import SteveError, UsageError
 from steve.system.messages import note
 from steve.terminal import arguments
+from steve.terminal.aligned import aligned
 from steve.terminal.durations import seconds_of
 from steve.terminal.progress import Progress
 from steve.terminal.units import human_bytes, human_count, human_ns

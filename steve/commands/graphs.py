@@ -17,8 +17,9 @@ from steve.system.errors import UsageError
 from steve.plots.allocators import draw_multiple, draw_single
 from steve.plots.style import FORMATS, parse_formats, stem_of
 from steve.terminal import arguments
+from steve.terminal.aligned import aligned
 from steve.terminal.units import human_bytes
-from steve.plots.ranking_tables import KINDS, aligned, render_tables
+from steve.plots.ranking_tables import KINDS, render_tables
 from steve.system.messages import note
 
 NAME = "graphs"

@@ -11,13 +11,13 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from steve.commands import tune
-from steve.plots.ranking_tables import aligned
 from steve.plots.style import parse_formats, stem_of
 from steve.system.errors import SteveError, UsageError
 from steve.system.messages import note
 from steve.system.output import Output
 from steve.system.tempfiles import scratch_folder
 from steve.terminal import arguments
+from steve.terminal.aligned import aligned
 from steve.terminal.progress import Progress
 from steve.terminal.units import human_bytes
 

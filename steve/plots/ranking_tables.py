@@ -8,6 +8,7 @@ import json
 import math
 
 from steve.allocstats.ranking import Row, Ranking
+from steve.terminal.aligned import aligned
 
 KINDS = ("text", "markdown", "latex", "json")
 HEADINGS = ("allocator", "penalty(c) %", "penalty(w) %", "best %", "worst %", "average", "median", "points %")
@@ -32,16 +33,6 @@ def _cells(row: Row) -> list[str]:
 
 def _heading(table: Ranking) -> list[str]:
     return [f"{name} {table.unit}" if name in ("average", "median") else name for name in HEADINGS]
-
-
-def aligned(lines: list[list[str]]) -> str:
-    """A table as text. lines: rows of cells, the first is the heading. The first column is left-aligned, the others are
-    right-aligned."""
-    widths = [max(len(line[i]) for line in lines) for i in range(len(lines[0]))]
-    rows = [
-        "  ".join([line[0].ljust(widths[0])] + [c.rjust(w) for c, w in zip(line[1:], widths[1:])]) for line in lines
-    ]
-    return "\n".join([rows[0], "-" * len(rows[0]), *rows[1:]])
 
 
 def _text(table: Ranking) -> str:

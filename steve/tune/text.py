@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from steve.plots.ranking_tables import aligned
+from steve.terminal.aligned import aligned
 from steve.terminal.units import human_bytes, human_ns
 from steve.tune.program import Program, is_too_short
 
