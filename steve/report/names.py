@@ -31,8 +31,7 @@ def name_of(frame: Any) -> str:
 
 
 def shown_frame(frame: Any) -> str:
-    """What is known of a frame, fit for showing. A long name is without the arguments of its templates, as in the tables of
-    steve."""
+    """What is known of a frame, fit for showing. A long name is shorter, as in the tables of steve."""
     if frame is None:
         return "unknown"
     return clean(frame_text(frame._replace(function=short_name(frame.function)) if is_native(frame) else frame))

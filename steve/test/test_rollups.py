@@ -152,7 +152,19 @@ def test_texts_are_told_apart() -> None:
         ("core::ptr::drop_in_place::h0123456789abcdef", "core::ptr::drop_in_place"),
         (
             "std::basic_ostream<char, std::char_traits<char> >& std::operator<< <char>(std::ostream&)",
-            "std::basic_ostream<...>& std::operator<< <...>(std::ostream&)",
+            "std::operator<< <...>(std::ostream&)",
+        ),
+        (
+            "void std::vector<std::string>::_M_realloc_insert<std::string const&>(__gnu_cxx::__normal_iterator<std::string*>, int)",
+            "std::vector<...>::_M_realloc_insert<...>(...)",
+        ),
+        (
+            "(anonymous namespace)::Foo::a_function(std::string const&, (anonymous namespace)::Type, void (*)(int)) const",
+            "(anonymous namespace)::Foo::a_function(...) const",
+        ),
+        (
+            "a::Class::conversion_with_a_long_name_of_its_own::operator()(std::string const&, unsigned) &&",
+            "a::Class::conversion_with_a_long_name_of_its_own::operator()(...) &&",
         ),
         (  # a name that the recorder cut
             "std::_Rb_tree<std::basic_string<char, std::char_traits<char> >, std::pair<std::basic_string<char",
@@ -164,7 +176,7 @@ def test_texts_are_told_apart() -> None:
         ),
         (
             "a::function_with_a_long_name_of_its_own(std::pair<int, int>)::{lambda(int)#1}::operator()(int) const",
-            "a::function_with_a_long_name_of_its_own(std::pair<...>)::{lambda(int)#1}::operator()(int) const",
+            "a::function_with_a_long_name_of_its_own(...)::{lambda(...)#1}::operator()(...) const",
         ),
     ],
 )

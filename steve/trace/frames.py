@@ -14,7 +14,7 @@ from steve.trace.chunks import TEXT_CHUNK
 if TYPE_CHECKING:
     from steve.trace._memtrace import Frame
 
-LONG = 60  # characters of a name from which on its templates' arguments are elided
+LONG = 60  # characters of a name from which on arguments of templates, and then types of parameters, are elided
 RUST_HASH = re.compile(r"::h[0-9a-f]{16}$")
 ELIDED = "\N{HORIZONTAL ELLIPSIS}"
 TEMPLATE = re.compile(r"(?<!operator)(?<!operator<)<[^<>]*>(?!=)")  # the innermost ones
@@ -49,8 +49,9 @@ def file_name(frame: Frame) -> str:
 
 
 def short_name(name: str) -> str:
-    """A name of C++ or Rust without the hash of Rust and, if it is long, without the arguments of templates. One that the
-    recorder cut within brackets ends at the first of these."""
+    """A name of C++ or Rust without the hash of Rust and, if it is long, without the arguments of templates; if it is still long,
+    without the type that it returns and the types of its parameters, since a place says which of several functions it is. One
+    that the recorder cut within brackets ends at the first of these."""
     name = RUST_HASH.sub("", name)
     elided = name
     while len(name) > LONG:
@@ -58,7 +59,9 @@ def short_name(name: str) -> str:
         if elided == before:
             break
         name = elided.replace(ELIDED, "<...>")
-    return without_rest(name) if len(name) > LONG else name
+    for shorten in (without_rest, without_return_type, without_parameters):
+        name = shorten(name) if len(name) > LONG else name
+    return name
 
 
 def without_rest(name: str) -> str:
@@ -70,6 +73,24 @@ def without_rest(name: str) -> str:
         elif token[0] in ">)" and opened:
             opened.pop()
     return f"{name[: opened[0]]}..." if opened else name
+
+
+def without_parameters(name: str) -> str:
+    """The name with (...) for each list of types of parameters."""
+    depth, kept, at = 0, [], 0
+    name = name.replace("(anonymous namespace)", ELIDED)  # no list, but with its brackets
+    for token in BRACKETS.finditer(name):
+        if token[0] == "(":
+            depth += 1
+            if depth == 1:
+                kept.append(name[at : token.end()])
+                at = token.end()
+        elif token[0] == ")" and depth:
+            depth -= 1
+            if depth == 0:
+                kept.append("..." if token.start() > at else "")
+                at = token.start()
+    return ("".join(kept) + name[at:]).replace(ELIDED, "(anonymous namespace)")
 
 
 @lru_cache(maxsize=1 << 14)

@@ -66,7 +66,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--names",
         choices=("short", "full"),
-        help="elide the arguments of templates in long names, and hashes of Rust, or show whole names "
+        help="elide the arguments of templates and types of parameters in long names, and hashes of Rust, or show whole names "
         "(default: short in a table, else full)",
     )
 
