@@ -128,6 +128,14 @@ def test_what_lies_where_strings_were_is_no_string(tmp_path: Path) -> None:
     assert sizes_of_types(trace.path)["buffer"].count(32) >= 40
 
 
+def test_what_lies_where_tables_were_is_no_table(tmp_path: Path) -> None:
+    """Blocks of buffers in which all that a freed table had is still there. The collector's list has no such table."""
+    trace = record(tmp_path / "t.ljt", [NATIVE / "luastale", "tables"], "--trace-mem=no", "--universe=at-exit")
+    assert trace.run.status == 0 and int(trace.run.text) >= 40, trace.run.complaint
+    assert sizes_of_types(trace.path)["buffer"].count(64) >= 40
+    assert "internal bytes are not" not in trace.run.complaint, trace.run.complaint
+
+
 def test_buffers_are_no_tables(tmp_path: Path) -> None:
     """The beginning of a buffer is where a table has its array. Among so many, all bytes of addresses occur
     where a table says that it is one."""

@@ -15,8 +15,18 @@ enum {
     FAR_BYTES = 6400,     /* and up to here follows the compiler's structure */
     LEAST_MASK = 255,     /* the smallest mask of a string table */
     TRACE_BYTES = 100,
-    SLOT_BYTES = 8,  /* of a table's array part */
-    NODE_BYTES = 24, /* of a table's hash part */
+    SLOT_BYTES = 8,   /* of a table's array part */
+    NODE_BYTES = 24,  /* of a table's hash part */
+    LIST_WORDS = 256, /* of the global state, one of which is the start of the collector's list */
+    LIST_OBJECTS = 4, /* from so many objects it is learned which */
+    LIST_STEPS = 64,  /* objects that finalisers may have put before a new one */
+};
+
+/* Where the global state has the start of the collector's list of objects. New objects become the first of that list. */
+struct newest {
+    uint32_t at;      /* offset in the global state; 0 = not known yet */
+    uint32_t objects; /* from which it is being learned */
+    uint64_t is_possible[LIST_WORDS / 64];
 };
 
 /* What is kept of a block until its type is known. */
@@ -30,6 +40,7 @@ struct lt_pending {
     uint32_t latest_owner; /* the word that pointed to the owner of the latest part found by a word */
     uint32_t words;
     uint64_t at_hand[HAND_WORDS + SAVED_REGISTERS]; /* words that may point to the owner */
+    struct newest newest;                           /* of the state, not of the block */
 };
 
 void lt_types_global(const struct lt_vm *vm, uint64_t block)
@@ -109,12 +120,47 @@ static bool is_table(const struct lt_vm *vm, size_t size)
     return size >= vm->at->tab_bytes && rest <= 17 * 8 && rest % 8 == 0;
 }
 
-/* A new object is the first in the collector's list, so it points to another object. */
-static bool is_linked(const struct lt_vm *vm, uint64_t o)
+static bool is_before_object(const struct lt_vm *vm, uint64_t o)
 {
     uint64_t next = lt_vm_ref(vm, o);
     uint32_t gct = next & 3 ? 0 : lt_vm_gct(vm, next);
     return gct >= GCT_STR && gct <= GCT_UDATA;
+}
+
+/* Is the object the first in the collector's list? Objects whose finalisers are about to run may have been put before it. */
+static bool is_newest(const struct lt_vm *vm, uint64_t o)
+{
+    uint64_t at = lt_vm_ref(vm, vm->g + vm->pending->newest.at);
+    for (uint32_t i = 0; i < LIST_STEPS && at && at != o; i++)
+        at = lt_vm_ref(vm, at);
+    return at == o;
+}
+
+/* A new object is the first in the collector's list, so it points to another object. The block of a buffer may contain what a
+ * freed object has left, and then only the list shows that it is none. */
+static bool is_linked(const struct lt_vm *vm, uint64_t o)
+{
+    return is_before_object(vm, o) && (!vm->pending->newest.at || is_newest(vm, o));
+}
+
+/* Learn where the list starts from a new function or prototype; these are judged by more than the list. */
+static void learn_newest(const struct lt_vm *vm, uint64_t o)
+{
+    struct newest *n = &vm->pending->newest;
+    uint32_t possible = 0, last = 0;
+    if (n->at && is_newest(vm, o))
+        return;
+    if (n->at)
+        *n = (struct newest){0};
+    for (uint32_t i = 0; i < LIST_WORDS; i++) {
+        uint64_t bit = (uint64_t)1 << i % 64, *word = &n->is_possible[i / 64];
+        bool is_there = (n->objects == 0 || *word & bit) && lt_vm_ref(vm, vm->g + i * vm->at->ref) == o;
+        *word = is_there ? *word | bit : *word & ~bit;
+        possible += is_there;
+        last = is_there ? i : last;
+    }
+    n->objects = possible ? n->objects + 1 : 0;
+    n->at = possible == 1 && n->objects >= LIST_OBJECTS ? last * vm->at->ref : 0;
 }
 
 /* A closed upvalue contains its value; an open one refers to a value on a stack. */
@@ -301,6 +347,8 @@ static void conclude(struct lt_vm *vm, enum mt_type type)
         lt_function_made(vm, p->block);
     else if (type == MT_TYPE_STR)
         lt_accounting_learn_string(vm, p->block, p->size);
+    if (type == MT_TYPE_PROTO || type == MT_TYPE_FUNC)
+        learn_newest(vm, p->block);
     if (is_internal(type))
         lt_accounting_internal(vm, p->block, p->size);
     if (p->from.trace)
