@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from steve.analysis import chunks_of_blocks, live_at, looks
 from steve.terminal.units import human_bytes
 from steve.trace._memtrace import Trace as Reader
 from support import NATIVE, Done, Trace, good, native, natively, run, started, steve, wait_for
@@ -89,9 +90,11 @@ def test_what_a_trim_returns(tmp_path: Path) -> None:
 
 
 def test_much_free_memory_is_a_finding(tmp_path: Path) -> None:
-    """The command and the page say how much of what is resident at the end the allocators keep."""
+    """The command and the page say how much of what is resident late in the program the allocators keep."""
     trace = natively(tmp_path / "t.ljt", [RESIDENT, "arenas"], "--pages")
-    at_end = look(trace, "--at", "end")
+    reader = Reader(str(trace.path))
+    reader.skim()
+    at_end = look(trace, "--at", str(looks.last_at_work(looks.of_trace(reader)) + 1))
     (found,) = json.loads(steve("findings", "--json", "--rules", "kept_free", trace.path).text)
     (free,) = (row for row in at_end["rows"] if row["kind"] == "free")
     assert (found["bytes"], found["whole"], found["resident"]) == (free["bytes"], free["whole"], at_end["rss"])
@@ -109,6 +112,23 @@ def test_much_free_memory_is_a_finding(tmp_path: Path) -> None:
     assert 0 < section.find("malloc_trim(0) returns whole free pages of all arenas") < section.index("arena_max")
     findings = page.partition('id="findings">')[2].partition("</section>")[0]
     assert f"Free, kept by the allocator: {human_bytes(found['bytes'])} of the" in findings
+
+
+@pytest.mark.parametrize("allocator", ["LuaJIT", "glibc"])
+def test_chunks_of_blocks_touch(allocator: str, tmp_path: Path) -> None:
+    """What is computed of a block with its overhead does not reach into the next one, and mostly up to it."""
+    objects = "local t = {} for i = 1, 3000 do t[i] = {i, tostring(i) .. ('x'):rep(i % 97)} end os.exit(0)"
+    command = {"LuaJIT": ["luajit", "-joff", "-e", objects], "glibc": PROGRAMS["perl"]}[allocator]
+    trace = natively(tmp_path / "t.ljt", command)
+    reader = Reader(str(trace.path))
+    live = live_at.live_at(reader, (1 << 64) - 1, lambda done, total: None)
+    lua = {heap for heap in set(live.heap.tolist()) if (known := reader.heap(heap)) and known.kind == "lua"}
+    chosen = [heap in lua for heap in live.heap.tolist()] if allocator == "LuaJIT" else live.heap == 0
+    addr, size = live.addr[chosen], live.size[chosen]
+    starts, ends = chunks_of_blocks.with_overhead(allocator, addr, size, PAGE)
+    near = starts[1:] - addr[:-1] - size[:-1] < PAGE
+    assert len(addr) > 1000 and (ends[:-1] <= starts[1:]).all()
+    assert (ends[:-1] == starts[1:])[near].mean() > 0.6
 
 
 def test_little_free_memory_is_none(tmp_path: Path) -> None:

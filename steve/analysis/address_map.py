@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, NamedTuple
 
 from steve.analysis import looks
-from steve.analysis.owners import FREE, KINDS, LIVE, LUA, OWN, STACKS, TITLES, Finder
+from steve.analysis.owners import FREE, KINDS, LIVE, LUA, OVERHEAD, OWN, STACKS, TITLES, Finder
 from steve.terminal.units import human_bytes, human_ns
 from steve.trace import page_runs
 from steve.trace.page_runs import Ranges
@@ -141,24 +141,24 @@ def layers_of(found: Owners | None, blocks: Blocks, color: str) -> list[Layer]:
         here = page_runs.intersection(here, found.present) if found else here
         layers.append(Layer(LIVE if is_owner else "block", rank, title, here))
     if found:
-        free = page_runs.difference(found.present, live)
-        of_kinds = {kind: _of_kind(found, kind) for kind in KINDS}
-        groups = {kind: (kind,) for kind in KINDS if kind != LIVE}
-        titles = TITLES
+        taken = page_runs.intersection(page_runs.intersection(found.in_use, found.present), _of_kinds(found, FREE, LUA))
+        overhead = page_runs.difference(taken, live)
+        layers.append(Layer(OVERHEAD, 0, TITLES[OVERHEAD], overhead))
+        rest = page_runs.difference(page_runs.difference(found.present, live), overhead)
+        others = tuple(kind for kind in KINDS if kind not in (LIVE, OVERHEAD))
+        groups, titles = {kind: (kind,) for kind in others}, TITLES
         if not is_owner:
-            groups = {"kept": (FREE, LUA), "rest": tuple(kind for kind in KINDS if kind not in (FREE, LUA))}
+            groups = {"kept": (FREE, LUA), "rest": tuple(kind for kind in others if kind not in (FREE, LUA))}
             titles = {"kept": KEPT, "rest": REST}
         for key, kinds in groups.items():
-            some = [of_kinds[kind] for kind in kinds]
-            of_group = page_runs.union(np.concatenate([s.starts for s in some]), np.concatenate([s.ends for s in some]))
-            layers.append(Layer(key, 0, titles[key], page_runs.intersection(of_group, free)))
+            layers.append(Layer(key, 0, titles[key], page_runs.intersection(_of_kinds(found, *kinds), rest)))
     return [layer for layer in layers if layer.ranges.bytes]
 
 
-def _of_kind(found: Owners, kind: str) -> Ranges:
+def _of_kinds(found: Owners, *kinds: str) -> Ranges:
     import numpy as np
 
-    parts = [owned.part for owned in found.parts if owned.part.kind == kind]
+    parts = [owned.part for owned in found.parts if owned.part.kind in kinds]
     return page_runs.union(np.array([part.start for part in parts], "u8"), np.array([part.end for part in parts], "u8"))
 
 

@@ -41,6 +41,7 @@ SAMPLED = "whose pages they are is known only if all blocks were recorded, and t
 PIPED = "it takes a second reading of the trace, which came from a pipe"
 NO_BLOCKS = "blocks from before the attach are not known: ljtrace attach --existing-blocks"
 RESIDENT, RESIDENT_AT_END = "resident", "resident_at_end"
+LATE, NEARLY = 0.8, 0.95  # of the time until the end, and of the most resident bytes
 AT_LOOK = "resident_at_look"  # the sum of the owners
 
 
@@ -97,11 +98,28 @@ def add_at(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def last_at_work(looks: list[Pages]) -> int:
+    """The index of the last look before the end, if it was taken in the last part of the time (LATE); else that of the last
+    look. At its end a program has often freed all its blocks, which says nothing of what it needs while it works."""
+    if len(looks) > 1 and looks[-1].reason == "end" and looks[-2].time >= LATE * looks[-1].time:
+        return len(looks) - 2
+    return len(looks) - 1
+
+
+def largest(looks: list[Pages]) -> int:
+    """The index of the look with the most resident bytes, but of one before the end if that has nearly as many (NEARLY)."""
+    sizes = [resident_of(look) for look in looks]
+    most = max(range(len(looks)), key=sizes.__getitem__)
+    before = max(range(len(looks) - 1), key=sizes.__getitem__, default=most)
+    is_end = most == len(looks) - 1 and looks[most].reason == "end"
+    return before if is_end and sizes[before] >= NEARLY * sizes[most] else most
+
+
 def number_of(looks: list[Pages], at: str) -> int:
-    """The number, from 1 on, of the look that --at names: "peak", the one with the most resident bytes; "end", the last one;
-    the name of a mark, of which the last look counts; or a number. UsageError: there is no such look."""
+    """The number, from 1 on, of the look that --at names: "peak", that of largest(); "end", the last one; the name of a mark, of
+    which the last look counts; or a number. UsageError: there is no such look."""
     if at == "peak":
-        return max(range(len(looks)), key=lambda i: resident_of(looks[i])) + 1
+        return largest(looks) + 1
     if at == "end":
         return len(looks)
     named = [i for i, look in enumerate(looks, 1) if look.reason == "mark" and look.name == at]
@@ -222,10 +240,11 @@ def of_older_mappings(size: int) -> list[str]:
 FREE_PART, FREE_LEAST = 20, 1 << 20  # percent of what is resident, and bytes
 OUTSIDE_LEAST = 16 << 20  # bytes
 # the finding kept_free: its title, its rule, and what to do about it
+AT_LAST, AT_WORK = "at the last look", "at the last look before the end"
 FREE_TITLE = "Free, kept by the allocator"
 FREE_RULE = (
-    f"at the last look at the pages of the process (ljtrace run --pages), {FREE_PART}% or more of what is resident without the "
-    f"recorder, and {FREE_LEAST:,} bytes or more, are free memory of the allocators"
+    "at the last look at the pages of the process (ljtrace run --pages), or at the last before the end if that was in the last "
+    f"fifth of the time, {FREE_PART}% or more of what is resident without the recorder, and {FREE_LEAST:,} bytes or more, are free memory of the allocators"
 )
 
 
@@ -262,9 +281,9 @@ def returnable_text(least: int, most: int) -> str:
 
 
 class KeptFree(NamedTuple):
-    """The free memory that allocators keep at the last look, in bytes. whole: of free, in whole pages, which is the most that can
+    """The free memory that allocators keep at a look, in bytes. whole: of free, in whole pages, which is the most that can
     be returned to the system; returnable: of whole, what can be at least, but for caches of threads; resident: all that is; recorder: of resident, the recorder's; outside:
-    of resident, what no allocator has: mappings of the program, files, stacks, code, and data of libraries and of the program.
+    of resident, what no allocator has: mappings of the program, files, stacks, code, and data of libraries and of the program. at: at which look.
     """
 
     free: int
@@ -273,6 +292,12 @@ class KeptFree(NamedTuple):
     resident: int
     recorder: int
     outside: int = 0
+    at: str = AT_LAST
+
+    def plus(self, other: KeptFree) -> KeptFree:
+        """The sum over two processes."""
+        at = self.at if self.at == other.at or not other.resident else other.at if not self.resident else AT_LAST
+        return KeptFree(*(a + b for a, b in zip(self[:-1], other[:-1])), at)
 
     @property
     def of_program(self) -> int:
@@ -295,7 +320,7 @@ class KeptFree(NamedTuple):
         if self.outside < OUTSIDE_LEAST or 2 * self.outside < self.of_program:
             return ""
         return (
-            f"{human_bytes(self.outside)} of the {human_bytes(self.of_program)} that were resident at the last look, which no "
+            f"{human_bytes(self.outside)} of the {human_bytes(self.of_program)} that were resident {self.at}, which no "
             "allocator has (mappings of the program, files, stacks, code, static variables): steve resident --at end says whose "
             "they are"
         )
@@ -308,8 +333,8 @@ class KeptFree(NamedTuple):
 
 
 def kept_free(chosen: Blocks) -> tuple[KeptFree | None, str]:
-    """What allocators keep at the last look of a trace that was read, by another reading of it; or None and why it is not
-    known."""
+    """What allocators keep at the look last_at_work() of a trace that was read, by another reading of it; or None and why it is
+    not known."""
     looks = of_trace(chosen.trace)
     if not looks:
         return None, "no look at the pages of the process: ljtrace run --pages"
@@ -317,13 +342,15 @@ def kept_free(chosen: Blocks) -> tuple[KeptFree | None, str]:
         return None, why
     if lacks_blocks(chosen.trace.info()):
         return None, NO_BLOCKS
+    pages = looks[last_at_work(looks)]
     with Progress(chosen.command, chosen.args.quiet) as progress:
-        live = live_at.live_at(chosen.open_again(), looks[-1].time, progress)
-    found = Finder(chosen.trace, looks[-1], live).find(by_block=False)
+        live = live_at.live_at(chosen.open_again(), pages.time, progress)
+    found = Finder(chosen.trace, pages, live).find(by_block=False)
     kinds = found.by_kind()
     whole, returnable = (sum(getattr(owned, name) for owned in found.parts) for name in ("whole", "returnable"))
     outside = sum(kinds[kind] for kind in (OWN, FILES, STACKS, LIBRARIES, JIT))
-    return KeptFree(kinds[FREE] + kinds[LUA], whole, returnable, found.resident, kinds[RECORDER], outside), ""
+    at = AT_LAST if pages is looks[-1] else AT_WORK
+    return KeptFree(kinds[FREE] + kinds[LUA], whole, returnable, found.resident, kinds[RECORDER], outside, at), ""
 
 
 # -- measures of a trace --

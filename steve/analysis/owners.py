@@ -3,7 +3,8 @@
 The ranges of addresses of a process are divided into *parts*, each of one kind of owner (KINDS), by what the kernel
 says of the mappings, by what the program mapped itself, and by where blocks were. In each part, what is resident and in
 a live block belongs to that, and the rest to the part. A page that is partly covered by live blocks is divided by
-bytes. The sum is what the kernel reports as resident: where the pages that were read differ from its sum for a mapping,
+bytes. What an allocator takes for a live block besides what was asked for is neither live nor free, but the block's overhead
+(steve.analysis.chunks_of_blocks), if it is known how the allocator rounds. The sum is what the kernel reports as resident: where the pages that were read differ from its sum for a mapping,
 since the process ran meanwhile, the difference is a row of its own.
 
 Memory that the program mapped is an allocator's if blocks of that allocator are or were there. Freed blocks of malloc are
@@ -24,6 +25,7 @@ from dataclasses import dataclass, field
 from functools import cache, partial
 from typing import TYPE_CHECKING, NamedTuple
 
+from steve.analysis import chunks_of_blocks
 from steve.analysis.live_at import GRANULE, LiveBlocks
 from steve.trace import allocators, page_runs, policy
 from steve.trace.page_runs import Ranges
@@ -33,8 +35,9 @@ if TYPE_CHECKING:
 
     from steve.trace._memtrace import Mapping, Pages, Trace
 
-LIVE, FREE, LUA, OWN, FILES, STACKS, LIBRARIES, JIT, RECORDER, OTHER, CHANGED = KINDS = (
+LIVE, OVERHEAD, FREE, LUA, OWN, FILES, STACKS, LIBRARIES, JIT, RECORDER, OTHER, CHANGED = KINDS = (
     "live",
+    "overhead",
     "free",
     "lua",
     "own",
@@ -48,6 +51,7 @@ LIVE, FREE, LUA, OWN, FILES, STACKS, LIBRARIES, JIT, RECORDER, OTHER, CHANGED = 
 )
 TITLES = {
     LIVE: "live blocks",
+    OVERHEAD: "headers and rounding of live blocks",
     FREE: "free in the allocator",
     LUA: "free in LuaJIT's allocator",
     OWN: "mapped by the program itself",
@@ -60,7 +64,6 @@ TITLES = {
     CHANGED: "changed while it was read",
 }
 ARENA = 64 << 20  # bytes, and alignment, of a heap of an arena of glibc
-BEFORE_BLOCK = 8  # bytes of glibc's before a block that are in use as long as it is
 ARENA_HEAD, HEAP_HEAD = 2304, 656  # bytes of glibc's own at the beginning of an arena, and of the heap
 # the functions in the stacks of regions of the recorder, and of heaps of glibc's arenas
 FROM_RECORDER, FROM_ARENA = "[recorder]", "[arena]"
@@ -96,10 +99,19 @@ class Owned:
     """of resident: in pages that other processes have as well."""
     shared_live: int = 0
     """of live: likewise."""
+    overhead: int = 0
+    """Of an allocator: what it takes for live blocks besides their bytes, which is not free."""
+    shared_overhead: int = 0
+    """of overhead: in pages that other processes have as well."""
     whole: int = 0
     """Of an allocator: whole free pages."""
     whole_below: int = 0
     """Of these: below a live block of the same part, so that the part's end cannot be returned."""
+
+    @property
+    def rest(self) -> int:
+        """Of resident: what is the part's own kind, in no live block and none's overhead."""
+        return self.resident - self.live - self.overhead
 
     @property
     def returnable(self) -> int:
@@ -125,6 +137,12 @@ class Owners:
     """By live block: free bytes of the allocators' pages on which it is, divided in proportion to the blocks' bytes."""
     live_resident: np.ndarray | None = None
     """By live block: bytes that are resident."""
+    overhead: np.ndarray | None = None
+    """By live block: resident bytes that its allocator takes for it besides these."""
+    in_use: Ranges = field(default_factory=page_runs.nothing)
+    """The addresses of live blocks and their overhead."""
+    knows_overhead: bool = True
+    """Is it known how the allocator of the program rounds, if it has live blocks?"""
 
     @property
     def resident(self) -> int:
@@ -141,7 +159,8 @@ class Owners:
         found = dict.fromkeys(KINDS, 0)
         for owned in self.parts:
             found[LIVE] += owned.live
-            found[owned.part.kind] += owned.resident - owned.live
+            found[OVERHEAD] += owned.overhead
+            found[owned.part.kind] += owned.rest
         found[CHANGED] = self.changed
         return found
 
@@ -416,26 +435,57 @@ class Finder:
 
         self.pages, self.live = whole_mappings(pages), live
         self.layout = Layout(trace, self.pages, live)
+        self.parts = list(self.layout.parts())
         sizes = np.minimum(live.size, ~np.uint64(0) - live.addr)
         self.blocks = page_runs.union(live.addr, live.addr + sizes)
-        low = live.addr - np.minimum(live.addr, np.uint64(BEFORE_BLOCK))
-        self.in_use = page_runs.union(low, live.addr + np.maximum(sizes, np.uint64(1)))
+        known = allocators.allocator_of(trace)
+        self.starts, self.ends, self.knows_overhead = self._with_overhead(known.name if known else "", sizes)
+        self.in_use = page_runs.union(self.starts, self.ends)
         page = np.uint64(self.pages.page)
         mask = ~(page - np.uint64(1))
+        header = np.uint64(0 if self.knows_overhead else chunks_of_blocks.HEADER)  # which any allocator may have
+        low = self.in_use.starts - np.minimum(self.in_use.starts, header)
         in_last = self.in_use.ends - np.uint64(1)
-        self.used_pages = page_runs.union(self.in_use.starts & mask, (in_last & mask) + page)
-        last = live.addr + np.maximum(sizes, np.uint64(1)) - np.uint64(1)
-        self.block_pages = np.unique(np.concatenate((live.addr & mask, last & mask)))  # where blocks begin or end
+        self.used_pages = page_runs.union(low & mask, (in_last & mask) + page)
+        last = np.maximum(self.ends, self.starts + np.uint64(1)) - np.uint64(1)
+        self.block_pages = np.unique(np.concatenate((self.starts & mask, last & mask)))  # where blocks begin or end
         self._free_pages: list[tuple[np.ndarray, np.ndarray]] = []
+
+    def _with_overhead(self, allocator: str, sizes: np.ndarray) -> tuple[np.ndarray, np.ndarray, bool]:
+        """By live block: where what its allocator takes for it begins and ends, and whether that is known of all blocks of
+        `allocator`, that of malloc."""
+        import numpy as np
+
+        live = self.live
+        is_lua = np.isin(live.heap, list(self.layout.lua))
+        in_own = is_lua & page_runs.contains(self._ranges_of(LUA), live.addr)  # the allocator that LuaJIT brings along
+        in_malloc = np.isin(live.heap, list(self.layout.of_malloc)) | (is_lua & ~in_own)
+        starts, ends = live.addr.copy(), live.addr + np.maximum(sizes, np.uint64(1))
+        for name, which in (("LuaJIT", in_own), (allocator, in_malloc)):
+            if chunks_of_blocks.is_known(name):
+                found = chunks_of_blocks.with_overhead(name, live.addr[which], sizes[which], self.pages.page)
+                starts[which], ends[which] = found[0], np.maximum(ends[which], found[1])
+        ends[:-1] = np.maximum(np.minimum(ends[:-1], live.addr[1:]), (live.addr + sizes)[:-1])
+        starts[1:] = np.minimum(np.maximum(starts[1:], ends[:-1]), live.addr[1:])
+        return starts, ends, chunks_of_blocks.is_known(allocator) or not in_malloc.any()
+
+    def _ranges_of(self, *kinds: str) -> Ranges:
+        """The addresses of the parts of some kinds."""
+        import numpy as np
+
+        found = [part for _, part in self.parts if part.kind in kinds]
+        return page_runs.union(
+            np.array([part.start for part in found], "u8"), np.array([part.end for part in found], "u8")
+        )
 
     def find(self, by_block: bool = True) -> Owners:
         """by_block: also find what depends on single blocks, `pinned` and `live_resident`."""
         import numpy as np
 
-        found = Owners(self.pages)
+        found = Owners(self.pages, in_use=self.in_use, knows_overhead=self.knows_overhead)
         ranges: dict[int, tuple[Ranges, Ranges]] = {}
         resident: list[Ranges] = []
-        for number, part in self.layout.parts():
+        for number, part in self.parts:
             mapping = self.pages.mappings[number]
             if number not in ranges:
                 ranges = {number: resident_of(mapping, self.pages.page)}
@@ -463,6 +513,8 @@ class Finder:
         live = int(page_runs.covered(here, self.blocks).sum())
         owned = Owned(part, mapping, here.bytes, live, shared.bytes, int(page_runs.covered(shared, self.blocks).sum()))
         if part.kind in (FREE, LUA):
+            owned.overhead = int(page_runs.covered(here, self.in_use).sum()) - live
+            owned.shared_overhead = int(page_runs.covered(shared, self.in_use).sum()) - owned.shared_live
             self._free(owned, here)
         return owned
 
@@ -485,15 +537,17 @@ class Finder:
         first, end_of = np.searchsorted(self.block_pages, np.array([part.start, part.end], "u8"))
         starts = self.block_pages[first:end_of]
         starts = starts[page_runs.covered(Ranges(starts, starts + page), here) == page]
-        self._free_pages.append((starts, page - page_runs.covered(Ranges(starts, starts + page), self.blocks)))
+        self._free_pages.append((starts, page - page_runs.covered(Ranges(starts, starts + page), self.in_use)))
 
     def _by_block(self, found: Owners) -> None:
         """Divide the free bytes of pages among the blocks on them, and find which bytes of blocks are resident."""
         import numpy as np
 
         live, page = self.live, np.uint64(self.pages.page)
-        ends_of = live.addr + live.size
-        found.live_resident = page_runs.below(found.present, ends_of) - page_runs.below(found.present, live.addr)
+        of_allocators = page_runs.intersection(found.present, self._ranges_of(FREE, LUA))
+        found.live_resident = _between(found.present, live.addr, live.addr + live.size)
+        taken = _between(of_allocators, self.starts, self.ends)
+        found.overhead = taken - np.minimum(_between(of_allocators, live.addr, live.addr + live.size), taken)
         found.pinned = np.zeros(len(live.addr))
         at = np.concatenate([page_runs.nothing().starts, *(some for some, _ in self._free_pages)])
         free = np.concatenate([page_runs.nothing().starts, *(some for _, some in self._free_pages)])
@@ -502,15 +556,20 @@ class Finder:
         if not len(at) or not len(live.addr):
             return
         mask = ~(page - np.uint64(1))
-        last_byte = np.maximum(ends_of, live.addr + np.uint64(1)) - np.uint64(1)
-        for which, pages in ((slice(None), live.addr & mask), (live.addr & mask != last_byte & mask, last_byte & mask)):
-            addr, end = live.addr[which], ends_of[which]
+        first, last = self.starts & mask, (np.maximum(self.ends, self.starts + np.uint64(1)) - np.uint64(1)) & mask
+        for which, pages in ((slice(None), first), (first != last, last)):
+            addr, end = self.starts[which], self.ends[which]
             pages = pages[which] if len(pages) != len(addr) else pages
             i = np.minimum(np.searchsorted(at, pages), len(at) - 1)
             known = at[i] == pages
             here = np.minimum(end, pages + page) - np.maximum(addr, pages)
             share = np.where(known, free[i] * (here / np.maximum(page - free[i], np.uint64(1))), 0.0)
             found.pinned[which] += share
+
+
+def _between(ranges: Ranges, starts: np.ndarray, ends: np.ndarray) -> np.ndarray:
+    """How many bytes of the ranges are between each two addresses."""
+    return page_runs.below(ranges, ends) - page_runs.below(ranges, starts)
 
 
 def of_recorder(trace: Trace, pages: Pages) -> int:

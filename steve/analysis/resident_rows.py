@@ -10,7 +10,20 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from steve.analysis import looks, owners, totals
-from steve.analysis.owners import CHANGED, FILES, FREE, LIBRARIES, LIVE, LUA, OTHER, OWN, RECORDER, STACKS, Owners
+from steve.analysis.owners import (
+    CHANGED,
+    FILES,
+    FREE,
+    LIBRARIES,
+    LIVE,
+    LUA,
+    OTHER,
+    OVERHEAD,
+    OWN,
+    RECORDER,
+    STACKS,
+    Owners,
+)
 from steve.terminal.units import counted, human_bytes
 from steve.trace import allocators, page_runs, runtimes
 from steve.trace.places import Places
@@ -21,6 +34,7 @@ if TYPE_CHECKING:
 
 FEW_STARTS = 4  # functions in which threads begin that are named
 BEFORE = "before"  # the kind of a row: a part of owners.OTHER
+OVERHEAD_UNKNOWN = "with headers and rounding of live blocks, which are not known of this allocator"
 TITLE_BEFORE = "private memory of unknown owner, mapped before the attach"
 
 
@@ -44,7 +58,9 @@ class View:
         shared: Counter[str] = Counter()
         for owned in self.found.parts:
             shared[LIVE] += owned.shared_live
-            shared[BEFORE if owned.part.is_older else owned.part.kind] += owned.shared - owned.shared_live
+            shared[OVERHEAD] += owned.shared_overhead
+            rest = owned.shared - owned.shared_live - owned.shared_overhead
+            shared[BEFORE if owned.part.is_older else owned.part.kind] += rest
         return [
             {
                 "bytes": size,
@@ -81,6 +97,8 @@ class View:
         """What is to be said of a kind."""
         if kind == LIVE:
             return self._of_live()
+        if kind == OVERHEAD:
+            return self._of_overhead()
         if kind in (FREE, LUA):
             return self._of_free(kind)
         if kind in (OWN, FILES):
@@ -100,6 +118,12 @@ class View:
         absent = all_bytes - self.kinds[LIVE]
         text = counted(len(self.live.size), "block")
         return f"{text} of {human_bytes(all_bytes)}" if absent > 0 else text
+
+    def _of_overhead(self) -> str:
+        """What allocators take for live blocks besides their bytes."""
+        count = len(self.live.size)
+        each = f"{self.kinds[OVERHEAD] / count:.0f} bytes a block (--by site)" if count else ""
+        return each if self.found.knows_overhead else f"of LuaJIT's blocks only; {each}"
 
     def knows_free(self, kind: str) -> bool:
         """Is this an allocator, of which it is known what is free?"""
@@ -130,6 +154,7 @@ class View:
             texts.append(f"{human_bytes(whole)} in whole pages{f' ({returned})' if returned else ''}")
             texts += [f"{human_bytes(below)} of them below live blocks"] if below else []
             texts.append(f"{human_bytes(beside)} beside live blocks (--by site: pinned)")
+            texts += [OVERHEAD_UNKNOWN] if kind == FREE and not self.found.knows_overhead else []
         texts += [f"with {counted(arenas, 'arena')} of threads"] if arenas else []
         return ", ".join(texts)
 
@@ -200,7 +225,8 @@ class View:
         for owned in self.found.parts:
             of_one = kinds.setdefault(owned.mapping, Counter())
             of_one[LIVE] += owned.live
-            of_one[BEFORE if owned.part.is_older else owned.part.kind] += owned.resident - owned.live
+            of_one[OVERHEAD] += owned.overhead
+            of_one[BEFORE if owned.part.is_older else owned.part.kind] += owned.rest
             files.setdefault(owned.mapping, owned.part.name)
         rows = []
         for number, mapping in enumerate(self.found.pages.mappings):
@@ -228,23 +254,25 @@ class View:
         sums: dict[int, dict[str, float]] = {}
 
         def add(site: int, **values: float) -> None:
-            row = sums.setdefault(site, dict.fromkeys(("live", "pinned", "mapped", "blocks"), 0))
+            row = sums.setdefault(site, dict.fromkeys(("live", "overhead", "pinned", "mapped", "blocks"), 0))
             for key, value in values.items():
                 row[key] += value
 
         assert self.found.live_resident is not None and self.found.pinned is not None
+        assert self.found.overhead is not None
         sites, which = np.unique(self.places.sites.of(self.live.stack), return_inverse=True)
         live = np.bincount(which, self.found.live_resident, len(sites))
+        overhead = np.bincount(which, self.found.overhead, len(sites))
         pinned = np.bincount(which, self.found.pinned, len(sites))
         blocks = np.bincount(which, minlength=len(sites))
         for i, site in enumerate(sites.tolist()):
-            add(site, live=live[i], pinned=pinned[i], blocks=blocks[i])
+            add(site, live=live[i], overhead=overhead[i], pinned=pinned[i], blocks=blocks[i])
         for owned in self.found.parts:
             if owned.part.stack and owned.part.kind in (OWN, FILES):
                 add(int(self.places.sites.of(_one(owned.part.stack))[0]), mapped=owned.resident - owned.live)
         return [
             {
-                "bytes": round(row["live"] + row["pinned"] + row["mapped"]),
+                "bytes": round(row["live"] + row["overhead"] + row["pinned"] + row["mapped"]),
                 **{key: round(value) for key, value in row.items()},
                 "site": (name or self.site)(site) if site else "(unknown)",
             }

@@ -392,7 +392,7 @@ class OfAll:
         if found is None:
             self._not_looked.setdefault(why, name)
         elif found.is_much:
-            self._free = looks.KeptFree(*map(sum, zip(self._free, found)))
+            self._free = self._free.plus(found)
 
     def _add_errors(self, found: list[dict], trace: Trace) -> None:
         """Add the objects of --json for the errors of a file."""

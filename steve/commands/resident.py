@@ -65,13 +65,19 @@ OF_MAPPING = (
     ),
 )
 OF_SITE = (
-    Column("bytes", "bytes", "the sum of the next three"),
+    Column("bytes", "bytes", "the sum of the next four"),
     Column("live", "live", "bytes of the site's live blocks that are resident"),
+    Column(
+        "overhead",
+        "overhead",
+        "what the allocator takes for these blocks besides their bytes: headers, and rounding to its sizes (glibc, LuaJIT, "
+        "jemalloc and mimalloc; of others it is in pinned)",
+    ),
     Column(
         "pinned",
         "pinned",
         "free bytes of an allocator's pages on which blocks of the site are; a page with blocks of "
-        "several sites is divided in proportion to their bytes on it",
+        "several sites is divided in proportion to their bytes and overhead on it",
     ),
     Column("mapped", "mapped", "resident bytes of what the site has mapped, with files"),
     Column("blocks", "blocks", "live blocks of the site"),
@@ -102,8 +108,10 @@ when the last look is older than a second and than a quarter of the time until i
 command shows one of these looks. The rows of --by kind add up to what the kernel reports as resident (RSS).
 
   live       bytes of live blocks that are resident, as `steve sites` has them
-  free       bytes of the C allocator's pages in no live block: whole pages, which can be returned to the system, and
-             the rest of pages with live blocks, which --by site divides among the sites of these blocks (`pinned`)
+  overhead   what allocators take for live blocks besides their bytes, headers and rounding, which is not free: computed
+             by the rules of glibc, LuaJIT, jemalloc and mimalloc; of other allocators it is in the next row
+  free       other bytes of the C allocator's pages in no live block: whole pages, which can be returned to the system,
+             and the rest of pages with live blocks, which --by site divides among the sites of these blocks (`pinned`)
   lua        the same of LuaJIT's allocator
   own        what the program mapped by mmap, mremap, sbrk or shmat, without blocks in it
   files      files and shared memory that are mapped, but no libraries
@@ -115,8 +123,9 @@ command shows one of these looks. The rows of --by kind add up to what the kerne
   other      private memory that none of these explains, such as what the C library maps for itself
   changed    what the kernel's sums have more, or less, than the pages that were read: the process ran meanwhile
 
---at says which look: peak, the one with the most resident bytes; end, the last one; the name of a mark; or the number
-of a look (--by look lists them).
+--at says which look: peak, the one with the most resident bytes, but not the one at the end if another has nearly as
+many, since at its end a program has often freed its blocks; end, the last one; the name of a mark; or the number of a
+look (--by look lists them).
 
 In a recording under Valgrind the pages are those of Valgrind. There, and without --pages, only the bytes of live
 blocks are shown.
@@ -172,7 +181,7 @@ def title_of(facts: dict) -> str:
 
 def shown(rows: Iterable[dict]) -> list[dict]:
     """The rows of a table: bytes with units."""
-    sizes = ("bytes", "live", "pinned", "mapped", "rss", "pss", "swap", "huge", "size", "shared")
+    sizes = ("bytes", "live", "overhead", "pinned", "mapped", "rss", "pss", "swap", "huge", "size", "shared")
     return [
         {key: human_bytes(value) if key in sizes and value is not None else value for key, value in row.items()}
         for row in rows

@@ -27,6 +27,7 @@ MEMORY_COLORS = {"used": "#1b1f24", "highest": "#0072b2", "committed": "#e69f00"
 # kinds of owners of resident pages (steve.analysis.owners); those of the page of the report are the same
 OWNER_COLORS = {
     "live": "#0072b2",
+    "overhead": "#7fb2d6",
     "free": "#e69f00",
     "lua": "#d8c300",
     "own": "#009e73",

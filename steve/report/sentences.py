@@ -14,7 +14,6 @@ from typing import NamedTuple
 from urllib.parse import urlencode
 
 from steve.analysis.looks import KeptFree
-from steve.analysis.owners import FREE, LUA, RECORDER
 from steve.analysis.totals import NEVER_FREED as ENDED
 from steve.report.collect import NEVER_FREED, Site, TraceData, runs, without_middle
 from steve.report.findings import Finding
@@ -317,21 +316,16 @@ def _of_nothing(data: TraceData) -> Iterator[Sentence]:
 
 def _of_free(data: TraceData) -> Iterator[Sentence]:
     """What the allocators keep at the look with the most resident bytes and at the last one, if that is much at one of them."""
-    resident = data.resident
-    if not resident or not resident["resident"] or data.kept_free[0] is None:  # it is not known what is free
+    last, of = data.kept_free[0], data.owners
+    if last is None:  # it is not known what is free
         return
-    parts = dict(zip(resident["kinds"], (part[-1] for part in resident["parts"])))
-    free = parts.get(FREE, 0) + parts.get(LUA, 0)
-    last = KeptFree(free, 0, 0, resident["resident"][-1], parts.get(RECORDER, 0))
-    of = data.owners
     most = of and KeptFree(of.free, of.whole, of.returnable, of.resident, of.recorder)
-    if most and most.is_much and data.owners.number != resident["number"][-1]:
+    if most and most.is_much and most[:5] != last[:5]:
         text = f"{_of_resident(most)} at the maximum are free memory that the allocator keeps, {_returned(most)}"
-        yield Sentence("", f"{text}. At the last look it was {_of_resident(last)}.", "", "#resident")
+        yield Sentence("", f"{text}. {last.at.capitalize()} it was {_of_resident(last)}.", "", "#resident")
     elif last.is_much:
-        text = f"{_of_resident(last)} at the last look are free memory that the allocator keeps"
-        returned = f", {_returned(most)}" if most and data.owners.number == resident["number"][-1] else ""
-        yield Sentence("", f"{text}{returned}.", "", "#resident" if data.owners else "")
+        text = f"{_of_resident(last)} {last.at} are free memory that the allocator keeps, {_returned(last)}"
+        yield Sentence("", f"{text}.", "", "#resident" if of else "")
 
 
 def _of_resident(found: KeptFree) -> str:

@@ -122,7 +122,7 @@ def test_tables(reported: Steve) -> None:
     assert [row[:2] for row in cells(html, "resident-kinds")] == [[row["what"], str(row["bytes"])] for row in by_kind]
     by_site = json.loads(reported("resident", "t.ljt", "--json", "--by", "site").out)["rows"]
     assert sorted(row[1:] for row in cells(html, "resident-sites")) == sorted(
-        [str(row[key]) for key in ("bytes", "live", "pinned", "mapped", "blocks")] for row in by_site
+        [str(row[key]) for key in ("bytes", "live", "overhead", "pinned", "mapped", "blocks")] for row in by_site
     )
     assert {row[0] for row in cells(html, "resident-sites")} == {"keep (app.c:5)", "load (app.c:14)"}
     assert (

@@ -260,6 +260,40 @@ def test_moments(steve: Steve, trace: Maker) -> None:
     assert result.returncode == 2 and "there are 2 looks" in result.err and "with the marks loaded" in result.err
 
 
+def looks_with(*looks_of: tuple[int, int, str]) -> str:
+    """Looks at a heap: time, pages that are resident, and why."""
+    lines = ["info recorder native"]
+    for time, count, reason in looks_of:
+        lines += [
+            f"pages {time} {reason} - 1 {pages(8)} 1 0",
+            f"mapping {HEAP} {pages(4000)} {RW} {pages(count)} [heap] ",
+        ]
+        lines[-1] += f"{count}:{ALONE} {4000 - count}:0"
+    return "\n".join([*lines, "end exit", ""])
+
+
+@pytest.mark.parametrize(
+    "every, largest, last",
+    [
+        (((90, 1000, "steady"), (100, 1010, "end")), 0, 0),  # nearly as many, and late
+        (((70, 1000, "steady"), (100, 1010, "end")), 0, 1),
+        (((90, 1000, "steady"), (100, 1200, "end")), 1, 0),
+        (((90, 990, "time"), (100, 1010, "time")), 1, 1),  # there is none at the end
+        (((50, 1100, "growth"), (90, 1000, "steady"), (100, 900, "end")), 0, 1),
+        (((100, 1000, "end"),), 0, 0),
+    ],
+)
+def test_the_end_counts_little(every: tuple, largest: int, last: int, steve: Steve, trace: Maker) -> None:
+    """At its end a program has often freed its blocks."""
+    trace(looks_with(*every))
+    reader = Trace(str(steve.folder / "t.ljt"))
+    reader.skim()
+    assert (looks.largest(looks.of_trace(reader)), looks.last_at_work(looks.of_trace(reader))) == (largest, last)
+    assert found(steve)["look"] == largest + 1 and found(steve, "--at", "end")["look"] == len(every)
+    (finding,) = json.loads(steve("findings", "--rules", "kept_free", "t.ljt", "--json").out)
+    assert finding["resident"] == pages(every[last][1])
+
+
 def test_mappings_and_libraries(steve: Steve, trace: Maker) -> None:
     trace(SCRIPT)
     rows = found(steve, "--by", "mapping")["rows"]
