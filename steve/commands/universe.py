@@ -254,6 +254,22 @@ def _duration(n: int, unit: str) -> str:
     return human_ns(n) if n < 999 * 10**9 else f"{n / 1e9:,.0f} s"
 
 
+def of_reached(result: dict) -> str:
+    """How much more can be reached than in the snapshot before: the first question to a difference."""
+    from steve.terminal.tables import number
+
+    before, now = (found["object_bytes"] - found["garbage_bytes"] for found in (result["since"], result))
+    if now <= before:
+        change = (
+            f"{number(before - now)} less: the rows below grew, but more than these is gone"
+            if before > now
+            else "as many"
+        )
+    else:
+        change = f"{number(now - before)} more"
+    return f"what roots lead to has {number(now)} bytes, {change} (before: {number(before)})"
+
+
 def text(result: dict, name: str, most: int, plain: bool, taken: str = "") -> str:
     """The result as tables. taken: when the snapshots were taken, of a difference."""
     from steve.terminal.tables import number, printable, render
@@ -268,6 +284,8 @@ def text(result: dict, name: str, most: int, plain: bool, taken: str = "") -> st
         head += f"\nof the objects, {number(result['garbage_bytes'])} bytes are garbage: no root leads to them"
     if "longest_stop_ns" in result:
         head += f"\nthe program waited {human_ns(result['longest_stop_ns'])} at most for the copy that takes a snapshot"
+    if "growth" in result:
+        head += f"\n{of_reached(result)}"
     parts: list[Any] = [f"{head}\n{taken}" if taken else head]
     if "growth" in result:
         since = result["since"]["snapshot"]

@@ -734,6 +734,23 @@ def test_difference(steve: Any, trace: Callable) -> None:
     assert ("thread", "") not in grown
 
 
+def test_a_difference_begins_with_what_can_be_reached(steve: Any, trace: Callable) -> None:
+    path = trace(SCRIPT)
+    found = {name: json.loads(steve("universe", "--json", "--snapshot", name, path).out) for name in ("early", "late")}
+    early, late = (one["object_bytes"] - one["garbage_bytes"] for one in found.values())
+    assert late > early
+
+    def said(now: str, before: str) -> str:
+        return " ".join(steve("universe", "--snapshot", now, "--diff", before, path).out.split())
+
+    assert f"what roots lead to has {late:,} bytes, {late - early:,} more (before: {early:,})" in said("late", "early")
+    less = (
+        f"{early:,} bytes, {late - early:,} less: the rows below grew, but more than these is gone (before: {late:,})"
+    )
+    assert less in said("early", "late")
+    assert f"{late:,} bytes, as many (before: {late:,})" in said("late", "late")
+
+
 def test_rfc_dump(steve: Any, trace: Callable) -> None:
     done = steve("memprof", "--dump", trace(SCRIPT))
     assert done.returncode == 0, done.err
