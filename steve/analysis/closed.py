@@ -21,6 +21,11 @@ if TYPE_CHECKING:
     from steve.trace._memtrace import Trace
 
 KEY = "heap"  # of the sums that is_closed() takes
+# of a comparison of two traces up to their ends
+GARBAGE = (
+    "Of Lua, what is live at the peak includes garbage that was not collected yet, of which there is more where more is kept. "
+    "To see what is kept, set a mark after collectgarbage() and give --to MARK"
+)
 
 
 def has_lua(trace: Trace) -> bool:

@@ -398,6 +398,8 @@ def run(args: argparse.Namespace) -> int:
     found = outcomes(wanted, first, second, every, judged, None if args.json else CAUSES)
     resident = ResidentChanges(first.resident, second.resident)
     remark = resident.remark()
+    if first.closed or second.closed:
+        remark += f"{chr(10) if remark else ''}{closed.GARBAGE}."
     top = args.top if in_full or args.top is not None else listing.TOP
     rows = every.changed().ranked(args.sort, top, absolute=True)
     write(

@@ -94,8 +94,8 @@ of the dynamic linker (LD_DEBUG) whether the program has the malloc of that allo
 
 --verify-all, with --verify, also runs the command five times with the defaults of every other allocator, and ranks them
 by what the program itself has and takes: its memory, with code and stacks, of the goal or else at its peak. This is
-what to look at if the program returns memory by a function of its allocator. What it says does not change the exit
-status.
+what to look at if the program returns memory by a function of its allocator. If one of them is certainly better than
+what the replays recommend, the advice begins with it. What it says does not change the exit status.
 
 examples:
   steve tune app.ljt
@@ -373,6 +373,7 @@ def _row_as_json(choice: Choice, one: OptionSet, program: Program) -> dict[str, 
 def _as_json(args: argparse.Namespace, result: Result) -> dict[str, Any]:
     choice, found = result.choice, result.choice.found
     one = choice.recommended
+    better = result.verification.better_than(one, choice.goal) if result.verification else None
     return {
         "file": args.file,
         "goal": choice.goal,
@@ -393,6 +394,7 @@ def _as_json(args: argparse.Namespace, result: Result) -> dict[str, Any]:
         "verified": [check.as_dict() for check in result.verification.checks] if result.verification else [],
         "not_verified": (result.verification.obstacle or None) if result.verification else None,
         "program_runs": [row.as_dict() for row in result.verification.ranking] if result.verification else [],
+        "better_in_program": better[0].options.name if better else None,
         "program_not_run": {one.name: why for one, why in result.verification.not_run.items()}
         if result.verification
         else {},

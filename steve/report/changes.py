@@ -27,11 +27,13 @@ from markupsafe import Markup
 
 from steve.analysis import looks
 from steve.analysis.blocks import choice_text
+from steve.analysis.closed import GARBAGE, has_lua
 from steve.analysis.differences import MEASURES, SUMS, Differences, Measured, measured
 from steve.analysis.resident_changes import ResidentChanges
 from steve.analysis.totals import NEVER_FREED, cut_short, not_freed
 from steve.kernels._report import HeapProfile
 from steve.report.collect import BINS
+from steve.report.lua_growth import grown_most, last_snapshot
 from steve.report.page import environment, script, trace_name
 from steve.report.sentences import MOST, WORTH, Sentence
 from steve.report.windows import NAME_LIMIT, OTHERS, clean, code_of, shortened, timeline_of, with_place
@@ -43,10 +45,12 @@ from steve.trace.rollups import BY, Rollup, key_of
 
 if TYPE_CHECKING:
     from steve.analysis.blocks import Blocks
+    from steve.snapshots.graph import Universe
     from steve.trace._memtrace import Trace
 
 MOST_SITES = 2000
 MOST_ROWS = 500
+FEW_MARKS = 5  # that are named
 TEXT_LIMIT = 600  # characters of the text of a row
 KEYS = tuple(key for key, _, _ in MEASURES)
 TEXTS = {
@@ -72,7 +76,8 @@ class Side:
     """One of the two traces. rows: the measures by roll-up; accesses: were they recorded? problem: what is wrong with the
     trace; "" if nothing is. resident: what was resident. marks_made: the number of all marks, of which `marks` are the first.
     cut_short: that the program did not end as usual; "" if it did. choice: which blocks are compared, as headings have it;
-    live: what is true of the blocks that live at the end of what was read."""
+    live: what is true of the blocks that live at the end of what was read; at_mark: is that a mark? has_lua: are there heaps of Lua?
+    universe: the last snapshot of Lua's objects, if it is compared."""
 
     name: str
     command: str
@@ -87,6 +92,9 @@ class Side:
     cut_short: str = ""
     choice: str = ""
     live: str = NEVER_FREED
+    at_mark: bool = False
+    has_lua: bool = False
+    universe: Universe | None = None
 
     @property
     def label(self) -> str:
@@ -115,6 +123,9 @@ def side(opened: Callable[[], Blocks], names: Names) -> tuple[Side, Trace]:
         cut_short(chosen.trace, chosen.args.end),
         clean(choice_text(chosen.args).removeprefix(", "), 400),
         not_freed(chosen.trace) if chosen.args.end is None else clean(f"live at '{chosen.args.end}'"),
+        chosen.args.end is not None,
+        has_lua(chosen.trace),
+        last_snapshot(chosen),
     )
     return found, chosen.trace
 
@@ -281,14 +292,44 @@ def not_recorded(first: Side, second: Side) -> str:
 
 
 def first_sentences(names: Names, first: Side, second: Side) -> list[Sentence]:
-    """What changed above all: the lines whose live bytes at the peak differ most, if that is at least WORTH of the larger peak,
-    and the same of bytes requested, of other lines. At most MOST; one of them is about bytes requested if such a line is
-    there."""
-    at_peak, requested = (_changed_lines(names, first, second, key) for key in ("peak_bytes", "bytes"))
-    others = [sentence for line, sentence in requested.items() if line not in at_peak]
-    found = [*[*at_peak.values()][: MOST - min(len(others), 1)], *others][:MOST]
-    text = f"No line differs by {WORTH:.0%} or more of the bytes that are live at the peak, or of those that are requested."
+    """What changed above all: the path through which Lua holds more, if both have snapshots; the lines whose live bytes at the
+    mark up to which both were read, or else at the peak, differ most, if that is at least WORTH of the larger sum; and the same of
+    bytes requested, of other lines. At most MOST; without a mark, one of them is about bytes requested if such a line is there.
+    """
+    at_mark = first.at_mark and second.at_mark
+    live, requested = (
+        _changed_lines(names, first, second, key) for key in ("live_bytes" if at_mark else "peak_bytes", "bytes")
+    )
+    held = _held_more(first, second)
+    others = [sentence for line, sentence in requested.items() if line not in live]
+    kept = 0 if at_mark else min(len(others), 1)
+    found = [*held, *[*live.values()][: MOST - len(held) - kept], *others][:MOST]
+    what = "live there" if at_mark else "live at the peak"
+    text = f"No line differs by {WORTH:.0%} or more of the bytes that are {what}, or of those that are requested."
     return found or [Sentence("", text, "", "")]
+
+
+def _held_more(first: Side, second: Side) -> list[Sentence]:
+    """The sentence about the path of references that has more in the last snapshot of the second trace than in that of the first,
+    if that is at least WORTH of what its roots lead to."""
+    before, after = first.universe, second.universe
+    row = grown_most(before, after) if before is not None and after is not None else None
+    if row is None or before is None or after is None or row["more_bytes"] < WORTH * (after.bytes - after.unreachable):
+        return []
+    names = [clean(f"'{universe.snapshot.name}'") for universe in (before, after)]
+    text = f"retains {human_bytes(row['more_bytes'])} more in the last snapshot of B, {names[1]}, than in that of A, {names[0]}."
+    return [Sentence(clean(row["path"], TEXT_LIMIT), text, "", "")]
+
+
+def on_garbage(first: Side, second: Side) -> str:
+    """What is to be said of live bytes at the peak of a heap of Lua; "" if the sentences are not about them."""
+    if not (first.has_lua or second.has_lua) or (first.at_mark and second.at_mark):
+        return ""
+    marks = [
+        name for name in dict.fromkeys(name for _, name in second.marks) if name in {mark for _, mark in first.marks}
+    ]
+    known = f" Both have the {'marks' if len(marks) > 1 else 'mark'} {', '.join(marks[:FEW_MARKS])}." if marks else ""
+    return f"{GARBAGE}, or record both with --universe=growing.{known}"
 
 
 def _changed_lines(names: Names, first: Side, second: Side, key: str) -> dict[int, Sentence]:
@@ -299,15 +340,16 @@ def _changed_lines(names: Names, first: Side, second: Side, key: str) -> dict[in
     change, least = np.abs(now - was), WORTH * max(was.sum(), now.sum(), 1)
     order = [i for i in np.argsort(-change, kind="stable")[:MOST].tolist() if change[i] >= least]
     lines = [(int(nodes[i]), clean(matched.text(int(nodes[i])), TEXT_LIMIT), int(was[i]), int(now[i])) for i in order]
-    return {node: _sentence(key, line, before, after) for node, line, before, after in lines}
+    what = measures_of(first, second)[key]
+    return {node: _sentence(key, what, line, before, after) for node, line, before, after in lines}
 
 
-def _sentence(key: str, line: str, was: int, now: int) -> Sentence:
-    """What is said of a line. key: of the measure."""
+def _sentence(key: str, what: str, line: str, was: int, now: int) -> Sentence:
+    """What is said of a line. key, what: of the measure."""
     more = f"{human_bytes(abs(now - was))} {'more' if now > was else 'less'}"
     return Sentence(
         line,
-        f"has {more} of the {TEXTS[key]}: {human_bytes(was)} in A, {human_bytes(now)} in B.",
+        f"has {more} of the {what}: {human_bytes(was)} in A, {human_bytes(now)} in B.",
         "",
         "#changes:" + urlencode({"measure": key, "view": "line", "search": line}),
     )
@@ -355,6 +397,7 @@ def render(names: Names, first: Side, second: Side) -> bytes:
             resident_remark=resident.remark(),
             no_growth="",
             some_growth=False,
+            on_garbage=on_garbage(first, second),
             data=data_of(names, first, second),
             script=Markup(script(SCRIPT)),
         )

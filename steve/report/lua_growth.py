@@ -13,6 +13,7 @@ from steve.terminal.units import counted, human_bytes, human_ns
 
 if TYPE_CHECKING:
     from steve.analysis.blocks import Blocks
+    from steve.snapshots.graph import Universe
 
 MOST = 8  # rows
 # Objects of the two snapshots: comparing 8 million takes 13 s, and less memory than reading them.
@@ -72,6 +73,27 @@ def objects_of(row: Mapping[str, int]) -> str:
         if row["more_objects"]
         else f"{objects} as before, but larger"
     )
+
+
+def last_snapshot(chosen: Blocks) -> Universe | None:
+    """The last snapshot of a trace that was read, by another reading of it; None if there is none, if only some of the blocks are
+    chosen, or if it has more objects than are compared."""
+    from steve.snapshots.graph import read_if_any
+
+    if chosen.args.where or chosen.trace.sample or chosen.is_from_pipe() or not has_lua(chosen.trace):
+        return None
+    with Progress(chosen.command, chosen.args.quiet) as progress:
+        found = read_if_any(chosen.open_again(snapshots=True), None, progress)
+    return found if found is not None and len(found.objects) <= LARGEST // 2 else None
+
+
+def grown_most(before: Universe, after: Universe) -> dict[str, Any] | None:
+    """The path that grew most from a snapshot of one process to one of another; a row of steve.snapshots.growth.grown_paths().
+    None: nothing grew."""
+    from steve.snapshots.growth import grown_paths
+
+    rows = grown_paths(before, after)
+    return rows[0] if rows else None
 
 
 def lua_snapshots(chosen: Blocks) -> LuaGrowth | LuaHeld | None:

@@ -265,6 +265,47 @@ def test_one_first_sentence_is_of_bytes_requested(lines: int, steve: Steve, tmp_
     assert said == [*at_peak[:2], ("churn", "4.88 KiB more of the bytes requested")]
 
 
+def sentences(steve: Steve, *options: str) -> list[str]:
+    """The first sentences of the page of a.ljt and b.ljt without their markup, and what is said below them."""
+    assert steve("report", "a.ljt", "b.ljt", "-q", "-o", "c.html", *options).returncode == 0
+    page = (steve.folder / "c.html").read_text()
+    found = page.partition('<ol class="first"')[2].partition('<p id="explore-failed"')[0]
+    return [re.sub(r"<[^>]*>", "", text) for text in re.findall(r"<(?:li|p)[^>]*>(.*)</(?:li|p)>", found)]
+
+
+def lua_trace(path: Path, kept: int, snapshot: bool) -> None:
+    """A state whose registry holds one table of so many bytes, with more garbage before that."""
+    lines = ["info recorder native", "heap 0x77 lua", "stack main keep@k.lua:5", "stack main waste@w.lua:7"]
+    lines += [f"N 16384 {kept} 1 1", f"N 65536 {10 * kept} 2 1", "F 65536 0 1", "mark collected"]
+    if snapshot:
+        lines += [f"snapshot kept 1 {kept + 164} 100", "object thread 64 - root", f"object tab {kept}"]
+        lines += ["link 0 1 upvalue kept", "endsnapshot"]
+    make_trace(path, "\n".join([*lines, "F 16384 0 1", "end exit", ""]))
+
+
+def test_garbage_of_lua_is_no_more_than_a_remark(steve: Steve, tmp_path: Path) -> None:
+    for name, kept in (("a", 1000), ("b", 5000)):
+        lua_trace(tmp_path / f"{name}.ljt", kept, False)
+    first, *_, remark = sentences(steve)
+    assert first.startswith("waste (w.lua:7) has 39.1 KiB more of the live bytes at the peak")
+    assert "includes garbage" in remark and remark.endswith("--universe=growing. Both have the mark collected.")
+    assert "includes garbage" in steve("diff", "a.ljt", "b.ljt", "-q").out
+    first, *more = sentences(steve, "--to", "collected")
+    assert first.startswith("keep (k.lua:5) has 3.91 KiB more of the bytes live at &#39;collected&#39;: 1000 B in A")
+    assert not any("garbage" in text for text in more)
+
+
+def test_snapshots_say_what_holds_more(steve: Steve, tmp_path: Path) -> None:
+    for name, kept in (("a", 1000), ("b", 5000)):
+        lua_trace(tmp_path / f"{name}.ljt", kept, True)
+    first, *_ = sentences(steve)
+    assert first == (
+        "thread -&gt; upvalue kept -&gt; table retains 3.91 KiB more in the last snapshot of B, &#39;kept&#39;, "
+        "than in that of A, &#39;kept&#39;."
+    )
+    assert "retains" not in " ".join(sentences(steve, "--where", "size > 0"))
+
+
 @needs_browser
 def test_address_and_keys(page: Page) -> None:
     body = page.find("body")

@@ -441,6 +441,17 @@ def test_what_the_program_itself_has_is_ranked(monkeypatch: pytest.MonkeyPatch) 
         in text
     )
     assert "\nnot run with tcmalloc: it ends\n" in text
+    assert choice.recommended.name == "glibc" and text.count("recommended") == 0
+    advice = (
+        "\nuse mimalloc: the program itself has certainly less peak resident memory with it than with glibc\n"
+        "  11 MiB and 1 s of CPU time against 20 MiB and 1 s of CPU time (medians of 5 runs each)\n"
+        "  set it by:  LD_PRELOAD=libmimalloc.so.2.0\n"
+        "of the replays alone, which decide less than the program itself:\nkeep the defaults of glibc"
+    )
+    assert advice in text, text
+    assert "  best replayed" in text.partition("\nresident: ")[0]
+    text = text_of(Result(choice, verification=Verification([], "", ranking[2:], {}, "peak resident memory")))
+    assert "use glibc" not in text and "  recommended" in text
 
 
 def test_with_a_budget_of_replays_a_slow_machine_does_as_much(monkeypatch: pytest.MonkeyPatch) -> None:

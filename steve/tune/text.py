@@ -5,7 +5,7 @@ SPDX-License-Identifier: GPL-2.0-or-later
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from steve.tune.budget import Budget
     from steve.tune.choice import Choice
     from steve.tune.options import OptionSet
-    from steve.tune.verify import Verification
+    from steve.tune.verify import Measured, Verification
 
 NAMED = 5  # option sets that were not tried
 
@@ -49,8 +49,15 @@ def _signed(value: float, show: Callable[[float], str]) -> str:
     return ("-" if value < 0 else "+") + show(abs(value))
 
 
-def _table(choice: Choice, later: Collection[str]) -> str:
-    """later: the allocators that may return some of what they have at the end after a time that the replays did not last."""
+def _of_program(result: Result) -> tuple[Measured, Measured] | None:
+    """The option set with which the program itself is certainly better than with what the replays recommend, and that one."""
+    choice = result.choice
+    return result.verification.better_than(choice.recommended, choice.goal) if result.verification else None
+
+
+def _table(choice: Choice, later: Collection[str], verdicts: Mapping[OptionSet, str]) -> str:
+    """later: the allocators that may return some of what they have at the end after a time that the replays did not last.
+    verdicts: those that are not the choice's."""
     from steve.allocstats.medians import median
     from steve.tune.measure import ENDED
 
@@ -69,7 +76,7 @@ def _table(choice: Choice, later: Collection[str]) -> str:
                 _change(choice.change(bench, one)),
                 *([_change(choice.change(choice.held_out, one))] if choice.holds_out else []),
                 one.name,
-                choice.verdict(one),
+                verdicts.get(one) or choice.verdict(one),
             ]
         )
     p99 = ["p99"] if latency else []
@@ -194,6 +201,22 @@ def _advice(choice: Choice, program: Program, is_ranked: bool) -> list[str]:
         )
         lines.append(f"  {', '.join(one.timed)}: acts after some time; {way}")
     return lines
+
+
+def _advice_of_program(result: Result) -> list[str]:
+    """What to do if the program itself is certainly better with another option set than with what the replays recommend."""
+    found = _of_program(result)
+    if found is None or result.verification is None:
+        return []
+    best, other = found
+    show = [f"{human_bytes(row.memory.value)} and {human_ns(row.cpu.value)} of CPU time" for row in found]
+    quantity = "CPU time" if result.choice.goal == "time" else result.verification.quantity
+    return [
+        f"use {best.options.name}: the program itself has certainly less {quantity} with it than with {other.options.name}",
+        f"  {show[0]} against {show[1]} (medians of {best.memory.count} runs each)",
+        f"  set it by:  {_setting(result.program, best.options)}",
+        "of the replays alone, which decide less than the program itself:",
+    ]
 
 
 def _undecided(choice: Choice) -> list[str]:
@@ -349,8 +372,7 @@ def _ranked(verification: Verification | None, choice: Choice) -> list[str]:
         rows.append([str(number), *sizes, row.options.name])
     best, *others = ranking
     is_time = choice.goal == "time"
-    # the intervals of both do not overlap
-    certain = [one for one in others if (best.cpu.high < one.cpu.low if is_time else best.memory.high < one.memory.low)]
+    certain = [one for one in others if best.is_better(one, choice.goal)]
     verdict = (
         f"the program itself {'takes the least CPU time' if is_time else 'has least memory'} with {best.options.name}"
     )
@@ -372,10 +394,15 @@ def _ranked(verification: Verification | None, choice: Choice) -> list[str]:
 def text_of(result: Result) -> str:
     """All of it, several lines without a newline at the end."""
     choice = result.choice
+    of_program = _of_program(result)
+    verdicts = (
+        {of_program[0].options: "best in the program", of_program[1].options: "best replayed"} if of_program else {}
+    )
     lines = [
-        _table(choice, _returned_later(result)),
+        _table(choice, _returned_later(result), verdicts),
         _meaning(choice),
         "",
+        *_advice_of_program(result),
         *_advice(choice, result.program, bool(result.verification and result.verification.ranking)),
         *_verdicts(result.verification, choice.reference),
         *_ranked(result.verification, choice),

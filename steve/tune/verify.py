@@ -119,6 +119,11 @@ class Measured:
     memory_change: Median
     cpu_change: Median
 
+    def is_better(self, other: Measured, goal: str) -> bool:
+        """Is the program certainly better with this one? Then the intervals of what decides do not overlap."""
+        mine, its = (self.cpu, other.cpu) if goal == "time" else (self.memory, other.memory)
+        return mine.high < its.low
+
     def as_dict(self) -> dict[str, Any]:
         """For JSON."""
         return {
@@ -142,6 +147,15 @@ class Verification:
     ranking: list[Measured] = field(default_factory=list)
     not_run: dict[OptionSet, str] = field(default_factory=dict)
     quantity: str = ""
+
+    def better_than(self, options: OptionSet, goal: str) -> tuple[Measured, Measured] | None:
+        """The best of the ranking, and what was measured with `options`, if the program is certainly better with the former; else
+        None."""
+        of = {row.options: row for row in self.ranking}
+        if options not in of:
+            return None
+        best, other = self.ranking[0], of[options]
+        return (best, other) if best.is_better(other, goal) else None
 
     @property
     def confirmed(self) -> bool:
