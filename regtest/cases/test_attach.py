@@ -627,7 +627,7 @@ def test_lines_of_code_compiled_before_are_approximate(tmp_path: Path) -> None:
     quiet = run(["steve", "sites", "-q", trace.path])  # without the remark, the heading says of which lines it is
     assert "approximate" not in quiet.complaint and " approximate)" in quiet.text.split("\n\n")[0]
     page = steve("report", trace.path, "-o", "-").text
-    assert remark in page and page.index("; the line is approximate, as said below.") < page.index(remark)
+    assert remark in page and page.index("</b> or what runs after it (see below) ") < page.index(remark)
     good(["ljtrace", "run", f"--out={tmp_path / 'whole.ljt'}", "luajit", script])  # ends at once, since `stop` exists
     assert "approximate" not in run(["steve", "sites", tmp_path / "whole.ljt"]).complaint
 

@@ -241,6 +241,30 @@ def test_a_last_snapshot_when_the_recording_ends(tmp_path: Path) -> None:
     assert first["more_objects"] == 3000 and "local keep" in first["path"]
 
 
+def test_what_grew_for_a_while_is_no_growth(tmp_path: Path) -> None:
+    """A heap that grew and became smaller again: the last snapshot, with which the one before is compared, says so."""
+    script, path = tmp_path / "s.lua", tmp_path / "t.ljt"
+    script.write_text(
+        "local keep, more = {} for i = 1, 20000 do keep[i] = {i} end print(1) io.stdout:flush() io.read()\n"
+        "more = {} for i = 1, 40000 do more[i] = {i} end more = nil collectgarbage() collectgarbage()\n"
+        "for i = 1, 100 do keep[i] = {i, i} end print(2) io.stdout:flush() io.read()\n"
+    )
+    with started(["luajit", "-joff", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdout.readline() == b"1\n"
+        with started(["ljtrace", "attach", "--universe=growing", f"--out={path}", process.pid]) as recorder:
+            wait_for(lambda: path.exists() and "attached" in _names(path), "the first snapshot")
+            process.stdin.write(b"\n")
+            process.stdin.flush()
+            assert process.stdout.readline() == b"2\n"
+            good(["ljtrace", "detach", process.pid])
+            assert recorder.wait(SECONDS) == 0
+        process.communicate(timeout=SECONDS)
+    assert {"attached", "growing 1", "at the end"} <= _names(path)
+    found = universe(path)
+    assert (found["snapshot"], found["object_bytes"] < found["since"]["object_bytes"]) == ("at the end", True)
+    assert "less: the rows below grew" in steve("universe", path).text
+
+
 def test_an_array_from_before_that_becomes_longer(tmp_path: Path) -> None:
     """It is in no table, which is said, if it is large."""
     with _keeper(tmp_path, 130_000, "i") as record:

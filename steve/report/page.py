@@ -142,9 +142,18 @@ def _from_before(data: TraceData, key: str) -> str:
     return f"; {human_bytes(count) if key == 'bytes' else f'{count:,}'} of them from before the attach"
 
 
+def _made_since(data: TraceData) -> str:
+    """Which blocks count if those from before the attach do not; else "". What Lua had before is known in bytes."""
+    if "attached" not in data.info or "existing_blocks" in data.info:
+        return ""
+    before = int(data.info.get("lua_bytes_before", 0))
+    return f", of those made since the attach{f'; Lua had {human_bytes(before)} before' if before else ''}"
+
+
 def _heap_metrics(data: TraceData) -> list[HeaderNumber]:
     t, error = data.totals, {**dict.fromkeys(data.totals, 0.0), **data.standard_errors}
     peak = f"the most bytes live at once, as asked for, first at operation {t['peak_operation']:,}"
+    peak += _made_since(data)
     peak += f"; {samples.PEAK}" if data.sample else ""
     strays = f"blocks freed; {data.stats['unmatched_free']:,} more frees were of no block"
     return [
@@ -152,7 +161,7 @@ def _heap_metrics(data: TraceData) -> list[HeaderNumber]:
         _bytes_metric(
             "live at the end",
             t["live_bytes"],
-            f"in {counted(t['live_blocks'], 'block')} {data.not_freed}"
+            f"in {counted(t['live_blocks'], 'block')} {data.not_freed}{', of those made since the attach' if _made_since(data) else ''}"
             + (", with garbage of Lua that was not yet collected" if _has_garbage(data) else ""),
             error["live_bytes"],
         ),
@@ -321,6 +330,12 @@ def environment() -> Any:
 FREE_TEXTS = {"title": looks.FREE_TITLE, "rule": looks.FREE_RULE}
 
 
+def some_growth(data: TraceData) -> bool:
+    """Does a line grow, or, between two snapshots, what a path of references leads to?"""
+    of_lines = "growth" in data.found and bool(data.found["growth"].rows["size"].any())
+    return of_lines or bool(data.lua_growth and data.lua_growth.rows)
+
+
 def _render(data: TraceData, sites: int, comparison: Comparison | None, film: Filmstrip | None) -> str:
     found = findings(data)
     text: str = (
@@ -344,7 +359,7 @@ def _render(data: TraceData, sites: int, comparison: Comparison | None, film: Fi
             free=kept_free if (kept_free := data.kept_free[0]) and kept_free.is_much else None,
             free_texts={**FREE_TEXTS, "help": looks.free_help([data.free_call], data.kept_free[0])},
             no_growth=data.not_judged.get("growth", ""),
-            some_growth="growth" in data.found and bool(data.found["growth"].rows["size"].any()),
+            some_growth=some_growth(data),
             link=partial(link_to, data),
             of_snapshot=partial(of_snapshot, data),
             offsets=offsets,

@@ -191,8 +191,8 @@ def sentences_of(
     return [
         Sentence(
             line.text,
-            f"{said.text(line.sums['bytes'], line.sums['blocks'])} ({share:.1%} of {whole})"
-            f"{APPROXIMATE if line.text in approximate else ''}.",
+            f"{APPROXIMATE if line.text in approximate else ''}{said.text(line.sums['bytes'], line.sums['blocks'])} "
+            f"({share:.1%} of {whole}).",
             f"in {line.where()}",
             "",
         )

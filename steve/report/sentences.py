@@ -23,7 +23,7 @@ from steve.terminal.units import counted, human_bytes, human_ns
 MOST = 3
 MUCH = 0.25  # of what Lua reaches, for what holds it to be worth a sentence
 WORTH = 0.02
-APPROXIMATE = "; the line is approximate, as said below"  # of code that was compiled before an attach
+APPROXIMATE = "or what runs after it (see below) "  # of code that was compiled before an attach
 BEFORE_ATTACH = "[before the attach]"  # the frame of blocks from before
 KEPT, OF_NO_USE, BRIEF, WAITING = range(4)  # kinds of trouble, the worst first; garbage that waits is hardly one
 
@@ -351,8 +351,8 @@ def sentences(data: TraceData, findings: list[Finding]) -> list[Sentence]:
         *(
             Sentence(
                 each.line,
-                f"{each.rule.text(each.bytes, each.blocks)}{when(data, each)} "
-                f"({each.share:.1%} of {_whole(data, each.rule)[1]}){APPROXIMATE if each.line in data.approximate else ''}.",
+                f"{APPROXIMATE if each.line in data.approximate else ''}{each.rule.text(each.bytes, each.blocks)}"
+                f"{when(data, each)} ({each.share:.1%} of {_whole(data, each.rule)[1]}).",
                 path_of(each.site),
                 link_to(data, each.site, each.key),
                 held_text(data, each.site) if each.rule.trouble == KEPT else "",

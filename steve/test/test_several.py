@@ -544,7 +544,7 @@ def test_sentences_name_lines_that_are_approximate() -> None:
     for approximate in (set(), {"f (a.lua:1)"}):
         (found,) = sentences_of([Found(rule, lines)], totals, ends, approximate)
         assert found.line == "f (a.lua:1)"
-        assert found.text.endswith("; the line is approximate, as said below.") == bool(approximate), found
+        assert found.text.startswith("or what runs after it (see below) ") == bool(approximate), found
 
 
 def test_page_says_whose_end_is_missing(steve: Steve, trace: Maker) -> None:

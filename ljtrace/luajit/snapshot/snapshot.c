@@ -303,14 +303,16 @@ void lt_snapshot_try(struct lt_vm *vm)
 
 bool lt_snapshot_postpone_grown(const char *name)
 {
-    enum { WORTH = 64 << 10, PART = 32 };
+    enum { WORTH = 64 << 10 };
     if (!luajit_options.snapshot_growing || lt_snapshot_waiting)
         return false;
     text_print(s_due_name, DUE_NAME, "%s", name);
     for (struct lt_vm *vm = lt_vm_first(); vm; vm = vm->next) {
         has_grown(vm); /* if a copy took the last snapshot, its size becomes known */
-        const uint64_t least = vm->growths && vm->last_total / PART > WORTH ? vm->last_total / PART : WORTH;
-        if (!vm->ended && vm->last_total && vm->live_bytes + vm->older_bytes >= vm->last_total + least)
+        const uint64_t now = vm->live_bytes + vm->older_bytes;
+        /* what had grown may have stopped to grow since, or have shrunk */
+        const bool differs = vm->growths ? now != vm->last_total : now >= vm->last_total + WORTH;
+        if (!vm->ended && vm->last_total && differs)
             set_due(vm, true);
     }
     return lt_snapshot_waiting;

@@ -32,8 +32,8 @@ extern uint32_t lt_snapshot_waiting;
 void lt_snapshot_try(struct lt_vm *vm);
 /* Postpone a snapshot of each state. */
 void lt_snapshot_postpone(const char *name);
-/* With --universe=growing, and if none is postponed: postpone one of each state whose heap is larger than at the last one, by
- * 64 KiB and, if that was of a heap that had grown, by a 32nd. Returns whether there is any. */
+/* With --universe=growing, and if none is postponed: postpone one of each state that had grown before and has another size now, or
+ * else is larger than at the last one by 64 KiB. Returns whether there is any. */
 bool lt_snapshot_postpone_grown(const char *name);
 /* Take none of those that were postponed. */
 void lt_snapshot_forget_due(void);

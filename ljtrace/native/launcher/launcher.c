@@ -156,7 +156,9 @@ const char *launcher_conflict(const struct launcher *l)
 {
     const struct recording *r = &l->recording;
     if (r->universe && r->sample_mean)
-        return "--universe does not go with --sample: a sample does not know how large the heaps are";
+        return "--universe does not go with --sample: a sample does not know how large the heaps are. "
+               "Without --sample, "
+               "--universe says what holds the objects of Lua";
     if (r->pools[0] && r->sample_mean)
         return "--pool-fn does not go with --sample";
     return r->existing && r->sample_mean ? "--existing-blocks does not go with --sample" : NULL;
@@ -166,7 +168,8 @@ const char *launcher_conflict(const struct launcher *l)
 static const char *set_universe(struct recording *r, const char *value)
 {
     if (!r->attached && (!value || strcmp(value, "growing") != 0))
-        return "--universe of a program that is started is --universe=growing (at-exit is an option under Valgrind)";
+        return "--universe of a program that is started is --universe=growing (at-exit is an option under "
+               "Valgrind)";
     r->universe = value ? UNIVERSE_GROWING : UNIVERSE_NOW;
     return !value || strcmp(value, "growing") == 0 ? NULL : "--universe takes no value, or growing";
 }
