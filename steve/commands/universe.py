@@ -195,10 +195,12 @@ def difference(before: Universe, after: Universe, most: int) -> dict:
     """The object of --json with --diff. most: rows of the last two tables."""
     from steve.snapshots.diff import growth, newcomers, swollen
     from steve.snapshots.growth import grown_paths
+    from steve.snapshots.holders import held_paths
 
     return {
         **facts(after),
         "since": facts(before),
+        "held": held_paths(after)[:most],
         "paths": grown_paths(before, after)[:most],
         "growth": growth(before, after),
         "swollen": swollen(before, after, most),
@@ -255,8 +257,9 @@ def _duration(n: int, unit: str) -> str:
 
 
 def of_reached(result: dict) -> str:
-    """How much more can be reached than in the snapshot before: the first question to a difference."""
-    from steve.terminal.tables import number
+    """How much more can be reached than in the snapshot before, the first question to a difference, and what holds most of it, old
+    or new."""
+    from steve.terminal.tables import number, printable
 
     before, now = (found["object_bytes"] - found["garbage_bytes"] for found in (result["since"], result))
     if now <= before:
@@ -267,7 +270,10 @@ def of_reached(result: dict) -> str:
         )
     else:
         change = f"{number(now - before)} more"
-    return f"what roots lead to has {number(now)} bytes, {change} (before: {number(before)})"
+    text = f"what roots lead to has {number(now)} bytes, {change} (before: {number(before)})"
+    for row in result["held"][:1]:
+        text += f"\n{number(row['bytes'])} of these ({row['share']:.1%}) are held by {printable(row['path'])}"
+    return text
 
 
 def text(result: dict, name: str, most: int, plain: bool, taken: str = "") -> str:

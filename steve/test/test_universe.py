@@ -749,6 +749,8 @@ def test_a_difference_begins_with_what_can_be_reached(steve: Any, trace: Callabl
     )
     assert less in said("early", "late")
     assert f"{late:,} bytes, as many (before: {late:,})" in said("late", "late")
+    (first, *_) = json.loads(steve("universe", "--json", "--diff", "early", path).out)["held"]
+    assert f"{first['bytes']:,} of these ({first['share']:.1%}) are held by {first['path']}" in said("late", "early")
 
 
 def test_rfc_dump(steve: Any, trace: Callable) -> None:

@@ -157,8 +157,7 @@ const char *launcher_conflict(const struct launcher *l)
     const struct recording *r = &l->recording;
     if (r->universe && r->sample_mean)
         return "--universe does not go with --sample: a sample does not know how large the heaps are. "
-               "Without --sample, "
-               "--universe says what holds the objects of Lua";
+               "Without --sample, --universe says what holds the objects of Lua";
     if (r->pools[0] && r->sample_mean)
         return "--pool-fn does not go with --sample";
     return r->existing && r->sample_mean ? "--existing-blocks does not go with --sample" : NULL;
