@@ -371,6 +371,7 @@ def data_of(names: Names, first: Side, second: Side) -> str:
         "sides": sides,
         "anchors": anchors(first, second),
         "mostRows": MOST_ROWS,
+        "measure": "live_bytes" if first.at_mark and second.at_mark else "bytes",
         "measures": list(measures_of(first, second).items()),
         "accesses": not_recorded(first, second),
         "tree": tree_of(names.rows["stack"], first.rows["stack"], second.rows["stack"]),

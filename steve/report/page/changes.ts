@@ -52,7 +52,7 @@ class Page {
   constructor(private readonly data: Changes) {
     this.tree = treeOf(data);
     this.views = ["flame", ...Object.keys(data.rows)];
-    this.begin = { measure: "bytes", view: "flame", search: "", aligned: data.anchors.length > 0, zoom: [] };
+    this.begin = { measure: data.measure, view: "flame", search: "", aligned: data.anchors.length > 0, zoom: [] };
     this.state = this.restored(location.hash);
     this.flame = new Flame(data.tree, {
       zoom: node => this.choose({ zoom: pathOf(this.tree, this.data.tree, node) }),

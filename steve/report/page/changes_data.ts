@@ -37,6 +37,8 @@ export interface Changes {
   accesses: string;
   /** How many rows a table shows; `rows` has the movers by every measure. */
   mostRows: number;
+  /** The measure that is shown first. */
+  measure: string;
   tree: { parent: number[]; frame: number[]; leaves: number[] } & Columns & Named;
   rows: Record<string, RowColumns>;
 }
