@@ -263,14 +263,10 @@ def of_reached(result: dict) -> str:
 
     before, now = (found["object_bytes"] - found["garbage_bytes"] for found in (result["since"], result))
     if now <= before:
-        change = (
-            f"{number(before - now)} less: the rows below grew, but more than these is gone"
-            if before > now
-            else "as many"
-        )
+        change = f"{number(before - now)} less: more was freed than the rows below grew" if before > now else "as many"
     else:
         change = f"{number(now - before)} more"
-    text = f"what roots lead to has {number(now)} bytes, {change} (before: {number(before)})"
+    text = f"reachable objects have {number(now)} bytes, {change} (before: {number(before)})"
     for row in result["held"][:1]:
         text += f"\n{number(row['bytes'])} of these ({row['share']:.1%}) are held by {printable(row['path'])}"
     return text

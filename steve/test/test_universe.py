@@ -743,10 +743,8 @@ def test_a_difference_begins_with_what_can_be_reached(steve: Any, trace: Callabl
     def said(now: str, before: str) -> str:
         return " ".join(steve("universe", "--snapshot", now, "--diff", before, path).out.split())
 
-    assert f"what roots lead to has {late:,} bytes, {late - early:,} more (before: {early:,})" in said("late", "early")
-    less = (
-        f"{early:,} bytes, {late - early:,} less: the rows below grew, but more than these is gone (before: {late:,})"
-    )
+    assert f"reachable objects have {late:,} bytes, {late - early:,} more (before: {early:,})" in said("late", "early")
+    less = f"{early:,} bytes, {late - early:,} less: more was freed than the rows below grew (before: {late:,})"
     assert less in said("early", "late")
     assert f"{late:,} bytes, as many (before: {late:,})" in said("late", "late")
     (first, *_) = json.loads(steve("universe", "--json", "--diff", "early", path).out)["held"]
