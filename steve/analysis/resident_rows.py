@@ -25,7 +25,8 @@ from steve.analysis.owners import (
     Owners,
 )
 from steve.terminal.units import counted, human_bytes
-from steve.trace import allocators, page_runs, runtimes
+from steve.trace import allocators, page_runs, policy, runtimes
+from steve.trace.frames import frame_text, is_native, short_name
 from steve.trace.places import Places
 
 if TYPE_CHECKING:
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from steve.trace._memtrace import Pages, Trace
 
 FEW_STARTS = 4  # functions in which threads begin that are named
+FEW_KEEPERS = 3  # sites that are named of those that keep pages
 BEFORE = "before"  # the kind of a row: a part of owners.OTHER
 OVERHEAD_UNKNOWN = "with headers and rounding of live blocks, which are not known of this allocator"
 TITLE_BEFORE = "private memory of unknown owner, mapped before the attach"
@@ -202,6 +204,36 @@ class View:
             f"-fstack-usage lists the bytes of each function.{starts}"
         ]
 
+    def own_line(self, site: int) -> str:
+        """The innermost frame of a site in the program's own code."""
+        frames = [frame for frame in self.places.sites.shown.frames(site) if frame is not None]
+        own = next(filter(policy.is_own, frames), frames[0] if frames else None)
+        if own is None:
+            return "(unknown)"
+        return frame_text(own._replace(function=short_name(own.function)) if is_native(own) else own)
+
+    def keepers(self) -> list[str]:
+        """What is to be said of free memory beside live blocks, if it is much: whose blocks they are."""
+        beside = self.kinds[FREE] + self.kinds[LUA] - self.whole(FREE)[0] - self.whole(LUA)[0]
+        if beside < max(1 << 20, self.found.resident // 10) or not self.knows_free(FREE):
+            return []
+        live, pinned = Counter[str](), Counter[str]()
+        for row in self.of_sites(self.own_line):
+            live[row["site"]] += row["live"]
+            pinned[row["site"]] += row["pinned"]
+        named = [
+            f"{line}, whose {human_bytes(live[line])} keep {human_bytes(size)}"
+            for line, size in pinned.most_common(FEW_KEEPERS)
+            if size >= beside / 10
+        ]
+        if not named:
+            return []
+        return [
+            f"Most of the {human_bytes(beside)} beside live blocks are on pages of blocks of {'; '.join(named)} (--by site: all). "
+            "No call such as malloc_trim returns them. If these blocks were apart from those that are freed, as in a pool, pages "
+            "would become free."
+        ]
+
     def large_variables(self) -> list[str]:
         """What is to be said of static variables that are much of what is resident: of the file that has most of them."""
         mappings = self.found.pages.mappings
@@ -355,7 +387,7 @@ def remarks_of(trace: Trace, view: View, facts: dict, at: str) -> list[str]:
     if "attached" in info:
         texts += looks.from_before(info)
         texts += looks.of_older_mappings(sum(owned.resident for owned in view.older()))
-    texts += [*view.large_stacks(), *view.large_variables()]
+    texts += [*view.large_stacks(), *view.large_variables(), *view.keepers()]
     whole, below = view.whole(FREE) if view.knows_free(FREE) else (0, 0)
     if whole and view.allocator and view.allocator.caveat:
         texts.append(view.allocator.caveat)

@@ -249,6 +249,21 @@ def test_sites_that_pin_pages(steve: Steve, trace: Maker) -> None:
     assert rows["load (app.c:14) < main"]["mapped"] == pages(12)
 
 
+def test_whose_blocks_keep_pages_is_said(steve: Steve, trace: Maker) -> None:
+    """By line of the program: two sites of one line are named once. Little is not worth a sentence."""
+
+    def said(count: int) -> str:
+        lines = ["info recorder native", "stack main keep@k.c:5 malloc", "stack main other keep@k.c:5 malloc"]
+        lines += [f"N {HEAP + i * PAGE + 64} 96 {1 + i % 2}" for i in range(count)]
+        lines += ["pages 50 end - 1 0 1 0", f"mapping {HEAP} {pages(count)} {RW} {pages(count)} [heap] {count}:{ALONE}"]
+        trace("\n".join([*lines, "end exit", ""]))
+        return steve("resident", "t.ljt").out
+
+    text = "Most of the 1.53 MiB beside live blocks are on pages of blocks of keep (k.c:5), whose 37.5 KiB keep 1.53 MiB (--by site: all)."
+    assert text in said(400)
+    assert "beside live blocks are" not in said(100)
+
+
 def test_moments(steve: Steve, trace: Maker) -> None:
     trace(SCRIPT)
     assert by_kind(found(steve, "--at", "end")) == {"live": 2048 + 64, "free": pages(10) - 2048 - 64}
