@@ -37,6 +37,7 @@ struct lt_pending {
     /* It was made by the call right after the one for the last object, which is therefore still in use. */
     bool follows_object;
     bool latest_is_object; /* the running call is the one right after that for the last object */
+    bool is_going;         /* the running call frees it */
     uint32_t latest_owner; /* the word that pointed to the owner of the latest part found by a word */
     uint32_t words;
     uint64_t at_hand[HAND_WORDS + SAVED_REGISTERS]; /* words that may point to the owner */
@@ -137,10 +138,12 @@ static bool is_newest(const struct lt_vm *vm, uint64_t o)
 }
 
 /* A new object is the first in the collector's list, so it points to another object. The block of a buffer may contain what a
- * freed object has left, and then only the list shows that it is none. */
+ * freed object has left, and then only the list shows that it is none. The collector takes an object that it frees out of the
+ * list before. */
 static bool is_linked(const struct lt_vm *vm, uint64_t o)
 {
-    return is_before_object(vm, o) && (!vm->pending->newest.at || is_newest(vm, o));
+    const struct lt_pending *p = vm->pending;
+    return is_before_object(vm, o) && (!p->newest.at || p->is_going || is_newest(vm, o));
 }
 
 /* Learn where the list starts from a new function or prototype; these are judged by more than the list. */
@@ -347,7 +350,7 @@ static void conclude(struct lt_vm *vm, enum mt_type type)
         lt_function_made(vm, p->block);
     else if (type == MT_TYPE_STR)
         lt_accounting_learn_string(vm, p->block, p->size);
-    if (type == MT_TYPE_PROTO || type == MT_TYPE_FUNC)
+    if ((type == MT_TYPE_PROTO || type == MT_TYPE_FUNC) && !p->is_going)
         learn_newest(vm, p->block);
     if (is_internal(type))
         lt_accounting_internal(vm, p->block, p->size);
@@ -361,6 +364,7 @@ void lt_types_settle(struct lt_vm *vm, uint64_t gone, size_t gone_size)
 {
     struct lt_pending *p = vm->pending;
     p->latest_is_object = false;
+    p->is_going = gone == p->block;
     if (p->block)
         conclude(vm, replaces_strings(vm, p->size, gone, gone_size) ? MT_TYPE_STRING_TABLE : type_now(vm, p));
 }
@@ -370,6 +374,7 @@ void lt_types_settle_all(void)
     program_forget();
     for (struct lt_vm *vm = lt_vm_first(); vm; vm = vm->next) {
         const bool is_there = vm->pending->block && !vm->ended && !vm->closed_by;
+        vm->pending->is_going = false;
         const enum mt_type type = is_there ? type_now(vm, vm->pending) : MT_TYPE_UNKNOWN;
         if (type != MT_TYPE_UNKNOWN)
             conclude(vm, type);
