@@ -222,14 +222,14 @@ class View:
             live[row["site"]] += row["live"]
             pinned[row["site"]] += row["pinned"]
         named = [
-            f"{line}, whose {human_bytes(live[line])} keep {human_bytes(size)}"
+            f"blocks of {line}, {human_bytes(live[line])}, keep {human_bytes(size)}"
             for line, size in pinned.most_common(FEW_KEEPERS)
             if size >= beside / 10
         ]
         if not named:
             return []
         return [
-            f"Most of the {human_bytes(beside)} beside live blocks are on pages of blocks of {'; '.join(named)} (--by site: all). "
+            f"What keeps the {human_bytes(beside)} beside live blocks, the largest first: {'; '.join(named)} (--by site: all). "
             "No call such as malloc_trim returns them. If these blocks were apart from those that are freed, as in a pool, pages "
             "would become free."
         ]

@@ -259,9 +259,9 @@ def test_whose_blocks_keep_pages_is_said(steve: Steve, trace: Maker) -> None:
         trace("\n".join([*lines, "end exit", ""]))
         return steve("resident", "t.ljt").out
 
-    text = "Most of the 1.53 MiB beside live blocks are on pages of blocks of keep (k.c:5), whose 37.5 KiB keep 1.53 MiB (--by site: all)."
+    text = "What keeps the 1.53 MiB beside live blocks, the largest first: blocks of keep (k.c:5), 37.5 KiB, keep 1.53 MiB (--by site: all)."
     assert text in said(400)
-    assert "beside live blocks are" not in said(100)
+    assert "What keeps the" not in said(100)
 
 
 def test_moments(steve: Steve, trace: Maker) -> None:
