@@ -329,7 +329,7 @@ def on_garbage(first: Side, second: Side) -> str:
         name for name in dict.fromkeys(name for _, name in second.marks) if name in {mark for _, mark in first.marks}
     ]
     known = f" Both have the {'marks' if len(marks) > 1 else 'mark'} {', '.join(marks[:FEW_MARKS])}." if marks else ""
-    return f"{GARBAGE}, or record both with --universe=growing.{known}"
+    return f"{GARBAGE}, or call ljtrace.snapshot there in both.{known}"
 
 
 def _changed_lines(names: Names, first: Side, second: Side, key: str) -> dict[int, Sentence]:
