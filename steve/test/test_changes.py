@@ -288,7 +288,9 @@ def test_garbage_of_lua_is_no_more_than_a_remark(steve: Steve, tmp_path: Path) -
         lua_trace(tmp_path / f"{name}.ljt", kept, False)
     first, *_, remark = sentences(steve)
     assert first.startswith("waste (w.lua:7) has 39.1 KiB more of the live bytes at the peak")
-    assert "includes garbage" in remark and remark.endswith("ljtrace.snapshot there in both. Both have the mark collected.")
+    assert "includes garbage" in remark and remark.endswith(
+        "ljtrace.snapshot there in both. Both have the mark collected."
+    )
     assert "includes garbage" in steve("diff", "a.ljt", "b.ljt", "-q").out
     first, *more = sentences(steve, "--to", "collected")
     assert first.startswith("keep (k.lua:5) has 3.91 KiB more of the bytes live at &#39;collected&#39;: 1000 B in A")
