@@ -88,7 +88,8 @@ class Addresses:
         """Read the trace, up to the end of a window."""
         import numpy as np
 
-        self._handles, self.found = handles, np.zeros(len(handles), "u8")
+        # a column of a table of lives would be copied by each search
+        self._handles, self.found = np.ascontiguousarray(handles), np.zeros(len(handles), "u8")
         self.taken = LastOfEach(trace)
         if window is not None:
             window.begin()
