@@ -1,8 +1,9 @@
 """What the last snapshots say of the blocks in Lua heaps that live at the end of a trace: by allocation site, what is garbage,
 what is reachable, and through which table or variable.
 
-A snapshot knows the objects by address. Their arrays and hashes are blocks of their own, of which it says nothing; nor
-does it of blocks made after it. So both sums are parts of a site's live bytes. Memory is O(live blocks + objects).
+A snapshot knows the objects by address, with the bytes of their parts (a table's array and hash, a thread's stack), which
+are blocks of their own: those count at the site of the object, wherever they were made. Of blocks made after the snapshot
+nothing is known. Memory is O(live blocks + objects).
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """
@@ -25,11 +26,12 @@ END = (1 << 64) - 1
 
 
 class Held(NamedTuple):
-    """What of the blocks of a site, which live at the end, the snapshots reach. garbage: bytes of those that they do not reach;
-    path: the way to what holds most of the reachable ones, `registry._LOADED.sessions.active`, "" if there are none; share:
-    of the reachable bytes, those that it holds; snapshot: its name."""
+    """What of the objects of a site, which live at the end, the snapshots reach. bytes: of these with their parts; garbage:
+    bytes of those that they do not reach, with theirs; path: the way to what holds most of the reachable ones,
+    `registry._LOADED.sessions.active`, "" if there are none; share: of the reachable bytes, those that it holds; snapshot:
+    its name."""
 
-    blocks: int
+    objects: int
     bytes: int
     garbage: int
     path: str
@@ -71,7 +73,7 @@ def _both(one: Held, other: Held) -> Held:
     larger = max(one, other, key=lambda held: held.bytes)
     size = one.bytes + other.bytes
     return larger._replace(
-        blocks=one.blocks + other.blocks,
+        objects=one.objects + other.objects,
         bytes=size,
         garbage=one.garbage + other.garbage,
         share=larger.share * larger.bytes / (size or 1),
@@ -83,16 +85,17 @@ def _of_snapshot(chosen: Blocks, trace: Trace, snapshot: Snapshot, live: LiveBlo
 
     objects = objects_of(live.heap, live.made, live.addr, snapshot)
     some = np.flatnonzero(objects >= 0)
-    objects, sizes = objects[some], live.size[some].astype("f8")
+    objects = objects[some]
+    sizes = snapshot.objects["size"][objects].astype("f8")
     sites, which = np.unique(chosen.places.sites.of(live.stack[some]), return_inverse=True)
     alive = reached(snapshot)[objects] if len(some) else np.zeros(0, bool)
-    blocks = np.bincount(which[alive], minlength=len(sites))
+    counts = np.bincount(which[alive], minlength=len(sites))
     held_bytes = np.bincount(which[alive], sizes[alive], len(sites))
     garbage = np.bincount(which[~alive], sizes[~alive], len(sites))
     paths = _paths(trace, snapshot, which[alive], objects[alive], sizes[alive])
     return {
         site: Held(
-            int(blocks[i]),
+            int(counts[i]),
             int(held_bytes[i]),
             int(garbage[i]),
             paths[i][0] if i in paths else "",

@@ -36,7 +36,7 @@ SINGULAR = (
     ("points to them", "points to it"),
     ("that were not freed", "that was not freed"),
     ("that live at the end:", "that lives at the end:"),
-    ("that live at the end and", "that lives at the end and"),
+    ("with their parts", "with its parts"),
     ("their end", "its end"),
     ("their first use", "its first use"),
     ("were added", "was added"),
@@ -56,7 +56,7 @@ class Rule(NamedTuple):
         words = self.words
         for many, one in SINGULAR if blocks == 1 else ():
             words = words.replace(many, one)
-        return words.format(bytes=human_bytes(size), blocks=counted(blocks, "block"))
+        return words.format(bytes=human_bytes(size), blocks=counted(blocks, "block"), objects=counted(blocks, "object"))
 
 
 SAID = {
@@ -64,7 +64,9 @@ SAID = {
     "growth": Rule(KEPT, "keeps more and more: {bytes} in {blocks} were added", "growth"),
     "never_freed": Rule(KEPT, "allocates {bytes} in {blocks} that are never freed", "live"),
     "held": Rule(
-        KEPT, "has {bytes} in {blocks} that live at the end and that Lua reached in the last snapshot", "live"
+        KEPT,
+        "has {bytes} in {objects} with their parts that live at the end and that Lua reached in the last snapshot",
+        "live",
     ),
     "uncollected": Rule(
         WAITING, "has {bytes} in {blocks} of Lua that live at the end: not yet collected, or still held", "live"
@@ -153,7 +155,7 @@ def of_snapshot(data: TraceData, site: Site) -> str:
     if held is None:
         return ""
     texts = [f"held by {held.path}"] if held.path else []
-    texts += [f"{human_bytes(held.garbage)} garbage"] if held.garbage else []
+    texts += [f"{human_bytes(held.garbage)} garbage (objects with their parts)"] if held.garbage else []
     return f"{'; '.join(texts)} in the snapshot '{held.snapshot}'"
 
 
@@ -189,11 +191,11 @@ def _candidates(data: TraceData, finding: Finding) -> Iterator[Candidate]:
 
 def _of_collector(data: TraceData, site: Site, blocks: int, size: int) -> tuple[str, int, int]:
     """What is said of the blocks of a garbage collector that live at the end, and how many they are. Many of them may be
-    garbage; a snapshot leaves those that it reached. blocks, size: of all of them."""
+    garbage; a snapshot leaves the objects that it reached, with their parts. blocks, size: of all of them."""
     if not data.held:
         return "uncollected", blocks, size
     held = data.held.get(site.stack)
-    return ("held", held.blocks, held.bytes) if held is not None else ("held", 0, 0)
+    return ("held", held.objects, held.bytes) if held is not None else ("held", 0, 0)
 
 
 def _chosen(data: TraceData, findings: list[Finding]) -> list[Candidate]:
