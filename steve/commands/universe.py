@@ -36,9 +36,10 @@ freed. Weak references keep nothing alive.
 --diff shows which paths grew, such as `local cache (app.lua:3) -> [string] -> table`, what grew by type and name, the
 old objects that retain more than before, and the new objects that retain most. In a path, [string], [number] or
 [object] stands for the keys of a table that has many, and ... for further equal steps, as along a linked list. Paths
-show keys of the registry, of loaded modules and of globals as they are, unless many of a table are new. Of a recording
-with --universe=growing, the last two snapshots of the state are compared, unless --snapshot is given. What grew by
-type also counts garbage.
+show keys of the registry, of loaded modules and of globals as they are, unless many of a table are new. Objects are
+the same by address and type, or with --diff-file of another process by place: shortest paths with the same keys and
+variables lead to both, whatever the names, files and lines of the functions. Of a recording with --universe=growing,
+the last two snapshots of the state are compared, unless --snapshot is given. What grew by type also counts garbage.
 
 All new objects that are reachable count in a path, or in one to what retains them, less those that they replace. So a
 row may contain what another one retains. Old objects that became larger themselves, as a list of numbers does, count
@@ -196,13 +197,15 @@ def difference(before: Universe, after: Universe, most: int) -> dict:
     from steve.snapshots.diff import growth, newcomers, swollen
     from steve.snapshots.growth import grown_paths
     from steve.snapshots.holders import held_paths
+    from steve.snapshots.matching import identify
 
+    is_one_process = identify(before, after)
     return {
         **facts(after),
         "since": facts(before),
         "held": held_paths(after)[:most],
         "paths": grown_paths(before, after)[:most],
-        "growth": growth(before, after),
+        "growth": growth(before, after, is_one_process),
         "swollen": swollen(before, after, most),
         "holders": holder_rows(after, newcomers(before, after, most)),
     }

@@ -91,7 +91,9 @@ def grown_most(before: Universe, after: Universe) -> dict[str, Any] | None:
     """The path that grew most from a snapshot of one process to one of another; a row of steve.snapshots.growth.grown_paths().
     None: nothing grew."""
     from steve.snapshots.growth import grown_paths
+    from steve.snapshots.matching import identify
 
+    identify(before, after)
     rows = grown_paths(before, after)
     return rows[0] if rows else None
 

@@ -1,26 +1,29 @@
 """Compare two snapshots: what grew, and which objects hold it.
 
 An object is new if the earlier snapshot has no object of its type at its address. If an object was freed and another of
-the same type was allocated at its address, the second counts as old. Snapshots alone cannot distinguish the two.
+the same type was allocated at its address, the second counts as old. Snapshots alone cannot distinguish the two. Between
+processes, objects are the same by their places (steve.snapshots.matching).
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """
 from __future__ import annotations
 
+import re
+
 import numpy as np
 
 from steve.snapshots.graph import Universe
 
-
-def keys(universe: Universe) -> np.ndarray:
-    """A number for each object that identifies it in both snapshots, made of its address and type."""
-    return universe.objects["addr"] << np.uint64(8) | universe.objects["type"]
+ADDRESS = re.compile(" 0x[0-9a-f]+$")
 
 
-def growth(before: Universe, after: Universe) -> list[dict]:
+def growth(before: Universe, after: Universe, is_one_process: bool = True) -> list[dict]:
     """A row for each type and name whose number of live objects or bytes changed, the largest growth first. more_garbage,
-    garbage: of the bytes, those of objects to which no root leads."""
+    garbage: of the bytes, those of objects to which no root leads. is_one_process: are addresses in names (functions of C) the
+    same in both? Else all with the same text before their addresses are one row."""
     old, new = before.groups(True), after.groups(True)
+    if not is_one_process:
+        old, new = _without_addresses(old), _without_addresses(new)
     rows = []
     for key in {**old, **new}:
         then, now = old.get(key, [0] * 6), new.get(key, [0] * 6)
@@ -40,10 +43,19 @@ def growth(before: Universe, after: Universe) -> list[dict]:
     return sorted(rows, key=lambda row: (-row["more_bytes"], row["type"], row["name"]))
 
 
+def _without_addresses(groups: dict[tuple[str, str], list[int]]) -> dict[tuple[str, str], list[int]]:
+    """The sums of Universe.groups(), of names without the addresses at their ends."""
+    found: dict[tuple[str, str], list[int]] = {}
+    for (kind, name), row in groups.items():
+        key = kind, ADDRESS.sub("", name)
+        found[key] = [a + b for a, b in zip(found.get(key, [0] * len(row)), row)]
+    return found
+
+
 def newcomers(before: Universe, after: Universe, most: int) -> list[int]:
     """The numbers of the `most` new objects that retain most bytes. Objects that another new object alone keeps
     alive are left out."""
-    fresh = ~np.isin(keys(after), keys(before)) & (after.retained > 0)
+    fresh = ~np.isin(after.identity, before.identity) & (after.retained > 0)
     kept_by = after.keepers
     numbers = np.flatnonzero(fresh & ~((kept_by >= 0) & fresh[kept_by]))
     ranked = numbers[np.argsort(-after.retained[numbers].astype(np.int64), kind="stable")]
@@ -51,15 +63,15 @@ def newcomers(before: Universe, after: Universe, most: int) -> list[int]:
 
 
 def twins(before: Universe, after: Universe) -> np.ndarray:
-    """For each object of the later snapshot, the number of the one in the earlier one that has its address and type; -1: there
-    is none, or one of both is not reachable."""
+    """For each object of the later snapshot, the number of the one in the earlier one that is the same; -1: there is none, or one
+    of both is not reachable."""
     reached = np.flatnonzero(before.retained > 0)
-    order = reached[np.argsort(keys(before)[reached], kind="stable")]
-    wanted = keys(after)
-    at = np.searchsorted(keys(before)[order], wanted)
+    order = reached[np.argsort(before.identity[reached], kind="stable")]
+    wanted = after.identity
+    at = np.searchsorted(before.identity[order], wanted)
     found = np.full(len(wanted), -1, np.int64)
     inside = np.flatnonzero((at < len(order)) & (after.retained > 0))
-    inside = inside[keys(before)[order[at[inside]]] == wanted[inside]]
+    inside = inside[before.identity[order[at[inside]]] == wanted[inside]]
     found[inside] = order[at[inside]]
     return found
 

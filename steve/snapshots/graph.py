@@ -46,6 +46,8 @@ class Universe:
         self._over: np.ndarray | None = None
         self._order: np.ndarray | None = None
         self._via: np.ndarray | None = None
+        # a number for each object that is the same for it in another snapshot; see steve.snapshots.matching
+        self.identity: np.ndarray = self.objects["addr"] << np.uint64(8) | self.objects["type"]
 
     @property
     def bytes(self) -> int:

@@ -22,7 +22,7 @@ from itertools import groupby
 
 import numpy as np
 
-from steve.snapshots.diff import keys, twins
+from steve.snapshots.diff import twins
 from steve.snapshots.graph import ARRAY, KEY, STACK, STRINGS, UPVALUE, VALUE, Universe
 from steve.terminal.tables import printable
 
@@ -44,7 +44,7 @@ MOST_GROUPS = 5000  # so many groups that grew most get paths
 
 # the number of the parent's identity, the kind of the link and its name, and the type and name
 Place = tuple[int, int, str, str, str]
-FIRST_OF_PLACES = 1 << 63  # from here on, identities are numbers of places; below, they are made of address and type
+FIRST_OF_PLACES = 1 << 63  # from here on, identities are numbers of places; below, they are Universe.identity
 
 
 class Places:
@@ -83,10 +83,10 @@ class Places:
 
     def compare_names(self, other: Places) -> None:
         """Treat keys that only this one of two snapshots has as no names, if a table has many of them."""
-        alike = dict(zip(keys(other.universe)[list(other._of_names)].tolist(), other._of_names))
+        alike = dict(zip(other.universe.identity[list(other._of_names)].tolist(), other._of_names))
         found: set[int] = set()
         for number in self._of_names:
-            twin = alike.get(int(keys(self.universe)[number]))
+            twin = alike.get(int(self.universe.identity[number]))
             if twin is not None:
                 known = other._values(twin)
                 news = [link for text, link in self._values(number).items() if text not in known]
@@ -101,9 +101,9 @@ class Places:
 
     def identify(self, shared: np.ndarray, known: dict[Place, int]) -> np.ndarray:
         """By object that is reached, a number that is the same for its counterpart in the other snapshot: of one that both
-        have, its address and type; of another one, its place, or if MOST_STEPS objects before it are not in both either,
+        have, Universe.identity; of another one, its place, or if MOST_STEPS objects before it are not in both either,
         that of the last of these. known: the numbers of places, which are added to."""
-        found = keys(self.universe).copy()
+        found = self.universe.identity.copy()
         via, is_known = self.universe.via, shared.copy()
         roots = np.flatnonzero((via == -1) & ~shared)
         for n in roots.tolist():
@@ -268,7 +268,7 @@ def _type(universe: Universe, number: int) -> str:
 class Side:
     """One of the two snapshots, compared with the other.
 
-    By object: shared: has the other one an object of its address and type, both reachable? twin: its number there.
+    By object: shared: has the other one the same object by its identity, both reachable? twin: its number there.
     same: is it the same object, as far as can be known? See compare. changed: the bytes that it retains and that the other
     snapshot lacks. fresh: is it not the same, and is its address new, or that of an object that it retains?
     members: the objects whose groups are of interest: those whose parent is shared, and those that no object retains which
@@ -311,7 +311,7 @@ class Side:
         """By object, a sum that tells which objects it refers to, without those to which many refer; 0: there are none."""
         links = self.universe.links
         is_rare = np.bincount(links["to"], minlength=len(self.identity))[links["to"]] < MANY
-        mixed = keys(self.universe)[links["to"]] * np.uint64(0x9E3779B97F4A7C15) >> np.uint64(33)
+        mixed = self.universe.identity[links["to"]] * np.uint64(0x9E3779B97F4A7C15) >> np.uint64(33)
         return np.bincount(links["from"], mixed * is_rare, len(self.identity))
 
     def groups(self, parents: np.ndarray) -> dict[Place, np.ndarray]:
@@ -376,8 +376,7 @@ def grown_paths(before: Universe, after: Universe) -> list[dict]:
     found: dict[str, dict] = {}
     for more, more_objects, objects, size, one in rows[:MOST_GROUPS]:
         row = found.setdefault(
-            path := now.places.path(one),
-            {"more_bytes": 0, "more_objects": 0, "bytes": 0, "objects": 0, "path": path},
+            path := now.places.path(one), {"more_bytes": 0, "more_objects": 0, "bytes": 0, "objects": 0, "path": path}
         )
         row["more_bytes"] += more
         row["more_objects"] += more_objects
