@@ -36,8 +36,18 @@ ALL_MAY_BE = 2.0
 LINES_GROW = (
     "no site grows, but the sites of {} together do, as of callers that take turns; steve findings --by line shows them"
 )
-# slope: bytes in 1,000 operations; since, until: the operations between which growth was judged
-FOUND = [("blocks", "u8"), ("size", "u8"), ("accesses", "u8"), ("slope", "f8"), ("since", "u8"), ("until", "u8")]
+# slope: bytes in 1,000 operations; since, until: the operations between which growth was judged; most_recent: the time of the
+# last New of a site that grows
+FOUND = [
+    ("blocks", "u8"),
+    ("size", "u8"),
+    ("accesses", "u8"),
+    ("slope", "f8"),
+    ("since", "u8"),
+    ("until", "u8"),
+    ("most_recent", "u8"),
+]
+LATE = 0.5  # of the recording: a site that grew, and whose last New is before that, may not grow any more
 BLOCKS, BYTES, ACCESSES = range(3)
 NONE = Sums(np.zeros(0, "u4"), np.zeros(0, FOUND))
 
@@ -193,6 +203,7 @@ def growth(rows: np.ndarray, run: Run, thresholds: Mapping[str, float]) -> Judge
         one = _growth_in(rows, moments, thresholds)
         one["slope"] = np.round(1000 * one["size"] / ((moments[-1] - moments[0]) * float(run.width)), 2)
         one["since"], one["until"] = (np.where(one["size"] > 0, at * run.width, 0) for at in (moments[0], moments[-1]))
+        one["most_recent"] = np.where(one["size"] > 0, rows["most_recent"], 0)
         is_plain, alive = rows["managed"] == 0, np.cumsum(rows["bytes"], axis=1)[:, moments[-1]]
         is_more = is_plain | (alive >= _garbage(run, moments[-1]) * rows["requested"])
         np.maximum(rare, one["size"], out=rare, where=~(enough | is_plain))
@@ -205,6 +216,12 @@ def growth(rows: np.ndarray, run: Run, thresholds: Mapping[str, float]) -> Judge
         size[known] = 0
         known |= size > 0
     return Judgement(found, unsure=unsure)
+
+
+def no_longer(found: np.ndarray, end: int) -> np.ndarray:
+    """By row of what growth() found, did the site make nothing in the last part of the recording? The parts in which growth is looked
+    for have as many operations, and most of these may be in a short time. end: the time at the end of the recording."""
+    return (found["size"] > 0) & (found["most_recent"] < LATE * end)
 
 
 def _stretches(news: np.ndarray, parts: int) -> Iterator[np.ndarray]:

@@ -14,6 +14,7 @@ import signal
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
+from steve.terminal.units import human_count, human_ns
 from steve.trace import earlier_blocks, missing, runtimes, unseen
 
 if TYPE_CHECKING:
@@ -116,6 +117,21 @@ def time_unit(trace: "Trace") -> str:
     of a recording without times, events."""
     unit = trace.info().get("time_unit", "instructions")
     return unit if unit in TIME_UNITS else "instructions"
+
+
+def duration(n: int, unit: str) -> str:
+    """A time of a trace with its unit, which is one of time_unit()."""
+    if unit != "nanoseconds":
+        return f"{human_count(n)} {unit}"
+    return human_ns(n) if n < 999 * 10**9 else f"{n / 1e9:,.0f} s"
+
+
+def end_time(unit: str, stats: dict, last_event: int) -> int:
+    """When the recording of a trace ended that was read to its end, in this unit of its times; 0: between two marks. stats: of the
+    trace; last_event: its time."""
+    if stats.get("between"):
+        return 0
+    return max(last_event, int(stats["totals"].get(unit, 0) or stats.get(unit, 0)))
 
 
 def older_frees(trace: "Trace") -> int:

@@ -72,7 +72,7 @@ ERROR_COLUMNS = (
 )
 RULE = Column("finding", "", "the rule", True)
 NO_MARKS = "there is no mark; ljtrace.mark, LJTRACE_MARK and, under Valgrind, --universe=at-exit set one"
-MOST_HOLDERS = 3  # in the text
+MOST_NAMED = 3  # in the text
 # columns with standard errors in a sample of the blocks, and their sums
 ESTIMATES = {"blocks": "blocks", "bytes": "size"}
 EXAMPLES = f"""\
@@ -81,10 +81,11 @@ A block can be found by several rules. The output shows each rule with its thres
 --json: a list with an object for each rule: finding, title, rule, help (what usually helps), not_judged (what the
 rule could not judge in this trace, and why; null: nothing), blocks, bytes, accesses, share, and the list sites with
 the columns below; growth also has the list holders: for sites that grow, through which path Lua reaches most of their
-blocks in the last snapshot (site, path, share: the part of the reachable bytes, snapshot), and, if paths grew between
-the last two snapshots of a recording with --universe, the object in_lua (text, before, after, seconds, and the list
-paths as of steve universe). --csv: a line for each
-rule and site, and for each context of errors.
+blocks in the last snapshot (site, path, share: the part of the reachable bytes, snapshot), the list ended: sites that
+grew and made nothing in the second half of the recording (site, last_new: the time of the last New, text), and, if
+paths grew between the last two snapshots of a recording with --universe, the object in_lua (text, before, after,
+seconds, and the list paths as of steve universe). --csv: a line for each rule and site, and for each context of
+errors.
 The errors of the program (rule `errors`) come first: accesses to freed memory, accesses beyond the end of a block or
 beside a block of malloc, and double, invalid, inside, wrong-heap and mismatched frees. Errors made at the same place
 form one context. Loads beyond the end of a block are not reported if they are aligned to their size or made by
@@ -208,7 +209,8 @@ def thresholds_of(args: argparse.Namespace) -> dict:
 
 class Found:
     """What the rules find, from one walk. rules: those of interest; size: bytes of all selected blocks; accesses: were those of
-    the program recorded? has_all: in all of the run? errors: those of the program, if they were collected."""
+    the program recorded? has_all: in all of the run? errors: those of the program, if they were collected; last_event: its
+    time."""
 
     def __init__(self, chosen: blocks.Blocks, rules: list[Rule], args: argparse.Namespace) -> None:
         from steve.kernels._site_sums import EndedLives, Findings, SiteSums
@@ -225,6 +227,7 @@ class Found:
         walked = chosen.fold(partial(together, makers))
         found, *self._sums = walked.fold.folds
         self._totals, self.errors = walked.totals, walked.met
+        self.last_event = int(walked.totals["time"])
         self.accesses = missing.has_accesses(chosen.trace, walked.totals["accesses"])
         self.has_all = missing.has_all_accesses(chosen.trace, walked.totals["accesses"])
         del walked  # frees memory for what follows
@@ -338,6 +341,9 @@ class OfAll:
         self._free = looks.KeptFree(0, 0, 0, 0, 0)  # where it is much
         self._calls: dict[str, None] = {}  # that return it
         self._holders: list[dict] = []  # of sites that grow, if there is one file with snapshots
+        self._ended: list[
+            dict
+        ] = []  # sites that grew and made nothing in the last part of the recording, if there is one file
         self._lua_growth: LuaGrowth | None = None  # if there is one file with two snapshots, and much grew between them
         self._has_snapshots = False
 
@@ -355,6 +361,8 @@ class OfAll:
                 reasons.setdefault(not_judged, chosen.trace.name)
             if rule.key == "growth" and self.args.by == "stack" and len(self.args.files) == 1:
                 self._holders = holders_of(chosen, rollup, sums)
+            if rule.key == "growth" and len(self.args.files) == 1:
+                self._ended = ended_of(chosen, rollup, sums, found.last_event)
             if rule.key == "growth" and len(self.args.files) == 1:
                 self._lua_growth = lua_growth_of(chosen, thresholds_of(self.args)["growth"])
         left_out = left_out_of(chosen, [rule for rule in self.rules if rule not in judged], chosen.args)
@@ -383,6 +391,7 @@ class OfAll:
         self._calls.update(other._calls)
         self._has_snapshots |= other._has_snapshots
         self._holders += other._holders
+        self._ended += other._ended
         self._lua_growth = self._lua_growth or other._lua_growth
         for text, names in other.left_out.items():
             self.left_out.setdefault(text, []).extend(names)
@@ -454,7 +463,7 @@ class OfAll:
             "accesses": int(sums["accesses"].sum()) if self._accesses else None,
             "share": blocks.share(size, self._size),
             "sites": sites.ranked(self.args.sort),
-            **({"holders": self._holders} if rule.key == "growth" else {}),
+            **({"holders": self._holders, "ended": self._ended} if rule.key == "growth" else {}),
             **({"in_lua": in_lua(self._lua_growth)} if rule.key == "growth" and self._lua_growth else {}),
             **sample.facts(errors),
         }
@@ -507,14 +516,42 @@ def holders_of(chosen: blocks.Blocks, rollup: rollups.Rollup, found: rollups.Sum
     ]
 
 
+def ended_of(chosen: blocks.Blocks, rollup: rollups.Rollup, found: rollups.Sums, last_event: int) -> list[dict]:
+    """The rows that grew and that made nothing in the last part of the recording, those that grew most first, with the time of
+    their last New. None between two marks. last_event: its time."""
+    from steve.analysis.site_rules import no_longer
+    from steve.analysis.totals import duration, end_time, time_unit
+
+    unit = time_unit(chosen.trace)
+    end = end_time(unit, chosen.trace.stats(), last_event) if chosen.window() is None else 0
+    rows = found.rows[no_longer(found.rows, end)]
+    numbers = found.numbers[no_longer(found.rows, end)]
+    order = sorted(range(len(rows)), key=lambda i: -int(rows["size"][i]))
+    return [
+        {
+            "site": rollup.text(int(numbers[i])),
+            "last_new": int(rows["most_recent"][i]),
+            "text": f"the last block at {duration(int(rows['most_recent'][i]), unit)} of {duration(end, unit)}",
+        }
+        for i in order
+    ]
+
+
+def ended_text(ended: list[dict]) -> str:
+    """The first of them, for a heading."""
+    named = [f"{one['site'].split(' < ')[0]} ({one['text']})" for one in ended[:MOST_NAMED]]
+    more = f"; {len(ended) - MOST_NAMED} more" if len(ended) > MOST_NAMED else ""
+    return f"no longer in the second half of the recording: {'; '.join(named)}{more}"
+
+
 def holders_text(holders: list[dict]) -> str:
     """The first of them, for a heading."""
     named = [
         f"{one['site'].split(' < ')[0]} by {one['path']}"
         + ("" if one["share"] > 0.995 else f" ({one['share']:.0%} of what is reachable)")
-        for one in holders[:MOST_HOLDERS]
+        for one in holders[:MOST_NAMED]
     ]
-    more = f"; {len(holders) - MOST_HOLDERS} more: `steve universe`" if len(holders) > MOST_HOLDERS else ""
+    more = f"; {len(holders) - MOST_NAMED} more: `steve universe`" if len(holders) > MOST_NAMED else ""
     return f"held, in the snapshot '{holders[0]['snapshot']}': {'; '.join(named)}{more}"
 
 
@@ -570,6 +607,8 @@ def heading(found: dict) -> str:
     notes = [found["rule"], f"what usually helps: {found['help']}"]
     if found.get("holders"):
         notes.insert(0, holders_text(found["holders"]))
+    if found.get("ended"):
+        notes.insert(0, ended_text(found["ended"]))
     if found["not_judged"] and found["sites"]:
         notes.append(f"not judged: {found['not_judged']}")
     return (

@@ -230,33 +230,24 @@ def folded(rows: list[dict]) -> list[dict]:
 def times(before: Universe, after: Universe, is_same: bool) -> str:
     """When two snapshots were taken, and the time between them. is_same: are they of one recording? Two recordings have
     clocks of their own, and the second in which each began, if they were recorded natively."""
-    from steve.analysis.totals import time_unit
+    from steve.analysis.totals import duration, time_unit
     from steve.snapshots.graph import number_of
     from steve.terminal.tables import printable
 
     units = [time_unit(universe.trace) for universe in (before, after)]
-    then, now = (_duration(u.snapshot.time, unit) for u, unit in zip((before, after), units))
+    then, now = (duration(u.snapshot.time, unit) for u, unit in zip((before, after), units))
     began = [number_of(universe.trace.info().get("start_unix_seconds")) for universe in (before, after)]
     span = after.snapshot.time - before.snapshot.time
     file = "" if is_same else f" of {printable(before.trace.name)}"
     between = ""
     if is_same:
-        between = f"; {_duration(abs(span), units[0])} between them"
+        between = f"; {duration(abs(span), units[0])} between them"
     elif units == ["nanoseconds"] * 2 and None not in began:
-        between = f"; about {_duration(abs(span + (began[1] - began[0]) * 10**9), units[0])} between them"
+        between = f"; about {duration(abs(span + (began[1] - began[0]) * 10**9), units[0])} between them"
     return (
         f"'{printable(after.snapshot.name)}' was taken {now} after its recording began, "
         f"'{printable(before.snapshot.name)}'{file} {then}{'' if is_same else ' after that one began'}{between}"
     )
-
-
-def _duration(n: int, unit: str) -> str:
-    """A time of a trace with its unit."""
-    from steve.terminal.units import human_count, human_ns
-
-    if unit != "nanoseconds":
-        return f"{human_count(n)} {unit}"
-    return human_ns(n) if n < 999 * 10**9 else f"{n / 1e9:,.0f} s"
 
 
 def of_reached(result: dict) -> str:

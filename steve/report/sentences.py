@@ -14,7 +14,8 @@ from typing import NamedTuple
 from urllib.parse import urlencode
 
 from steve.analysis.looks import KeptFree
-from steve.analysis.totals import NEVER_FREED as ENDED
+from steve.analysis.site_rules import no_longer
+from steve.analysis.totals import NEVER_FREED as ENDED, duration, end_time
 from steve.report.collect import NEVER_FREED, Site, TraceData, runs, without_middle
 from steve.report.findings import Finding
 from steve.report.lua_growth import objects_of
@@ -140,7 +141,17 @@ def when(data: TraceData, each: Candidate) -> str:
     """The part of the run that a sentence is about, if it is not the whole; else ""."""
     if each.key != "growth":
         return ""
-    return " from operation {:,} to {:,}".format(*grown_in(data, each.site))
+    return " from operation {:,} to {:,}".format(*grown_in(data, each.site)) + last_made(data, each.site)
+
+
+def last_made(data: TraceData, site: Site) -> str:
+    """When a site that grew made its last block, if that was in the first half of the recording; else ""."""
+    end = end_time(data.time_unit, data.stats, data.totals["time"])
+    row = data.found["growth"].of(site.stack)
+    if not no_longer(row, end):
+        return ""
+    times = (duration(int(time), data.time_unit) for time in (row["most_recent"], end))
+    return ", the last one at {} of {}".format(*times)
 
 
 def held_text(data: TraceData, site: Site) -> str:

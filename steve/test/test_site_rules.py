@@ -2,12 +2,17 @@
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """
+import json
 import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given
 
+from conftest import Steve
 from reference_lives import Block, Lives, Run, granule
 from steve.analysis import site_rules
 from steve.analysis.rules import DEFAULTS, UNIVERSE_SHOWS, site_limits
@@ -255,7 +260,7 @@ def test_growth_needs_parts() -> None:
 def test_a_hot_line(made: int, brief: int, share: int, is_found: bool) -> None:
     rows = rows_of([], made=(made, 8 * made, 3), brief=(brief, 8 * brief, 2), frees=brief)
     (found,) = site_rules.temporary_line(rows, run_of(), {**DEFAULTS, "hot": share}).found
-    assert found.tolist() == ((brief, 8 * brief, 2, 0.0, 0, 0) if is_found else (0, 0, 0, 0.0, 0, 0))
+    assert found.tolist() == ((brief, 8 * brief, 2, 0.0, 0, 0, 0) if is_found else (0, 0, 0, 0.0, 0, 0, 0))
 
 
 @pytest.mark.parametrize(
@@ -296,7 +301,7 @@ def test_churn(died: int, others: int, peak: int, is_found: bool) -> None:
     rows["peak_bytes"] = peak, 0
     found = site_rules.churn(Sums(np.array([4, 9], "u4"), rows), DEFAULTS)
     of_first = [row for number, row in zip(found.numbers.tolist(), found.rows.tolist()) if number == 4]
-    assert of_first == ([(7, died, 5, 0.0, 0, 0)] if is_found else [])
+    assert of_first == ([(7, died, 5, 0.0, 0, 0, 0)] if is_found else [])
 
 
 @pytest.mark.parametrize(
@@ -305,4 +310,36 @@ def test_churn(died: int, others: int, peak: int, is_found: bool) -> None:
 def test_capacity(unused: int, size: int, is_found: bool) -> None:
     rows = rows_of([], spare=(100, unused, 7))
     (found,) = site_rules.capacity(rows, run_of(bytes=size), DEFAULTS).found
-    assert found.tolist() == ((100, unused, 7, 0.0, 0, 0) if is_found else (0, 0, 0, 0.0, 0, 0))
+    assert found.tolist() == ((100, unused, 7, 0.0, 0, 0, 0) if is_found else (0, 0, 0, 0.0, 0, 0, 0))
+
+
+def test_a_site_that_made_nothing_later_is_named(steve: Steve, trace: Callable[..., Path]) -> None:
+    """Growth is judged by operations, most of which may be in a short time: the index grew in the first 0.4 of 1.4 seconds."""
+
+    def script(later: int) -> str:
+        lines = [
+            "info recorder native",
+            "info time_unit nanoseconds",
+            "stack main@a.c:1 index@a.c:2",
+            "stack main@a.c:1",
+        ]
+        for i in range(4000):
+            lines += [f"time {100_000 * min(i, 3950) + later * max(i - 3950, 0)}"]
+            lines += [f"N {0x100000 + 256 * i} 200 1"] if i < 3950 else []
+            lines += ["N 4096 64 2", "F 4096"]
+        return "\n".join([*lines, "end exit", ""])
+
+    def growing(path: Path) -> dict[str, Any]:
+        (found,) = [one for one in json.loads(steve("findings", "--json", path).out) if one["finding"] == "growth"]
+        assert [row["site"].split(" <")[0] for row in found["sites"]] == ["index (a.c:2)"]
+        return found
+
+    text = "the last block at 395 ms of 1.38 s"
+    early, steady = trace(script(20_000_000), "early.ljt"), trace(script(100_000), "steady.ljt")
+    (ended,) = growing(early)["ended"]
+    assert ended == {"site": "index (a.c:2) < main (a.c:1)", "last_new": 394_900_000, "text": text}
+    assert f"no longer in the second half of the recording: index (a.c:2) ({text})" in steve("findings", early).out
+    assert growing(steady)["ended"] == [] and "no longer in the" not in steve("findings", steady).out
+    for path, said in ((early, True), (steady, False)):
+        assert steve("report", path, "-q", "-f", "-o", "page.html").returncode == 0
+        assert (", the last one at 395 ms of 1.38 s (" in (steve.folder / "page.html").read_text()) == said

@@ -180,6 +180,8 @@ static bool add_life(struct site_rules *s, struct site_rules_kept *kept, const s
     add_to_parts(s, life);
     row->managed += life->type != MT_TYPE_UNKNOWN;
     row->requested += requested_of(life);
+    if (row->most_recent < life->born_time)
+        row->most_recent = life->born_time;
     if (!life->freed)
         return true;
     row->frees++;
