@@ -50,6 +50,7 @@ if TYPE_CHECKING:
 
 MOST_SITES = 2000
 MOST_ROWS = 500
+MOSTLY = 0.5  # of what Lua reaches, for what holds it to be worth a sentence
 FEW_MARKS = 5  # that are named
 TEXT_LIMIT = 600  # characters of the text of a row
 KEYS = tuple(key for key, _, _ in MEASURES)
@@ -292,7 +293,7 @@ def not_recorded(first: Side, second: Side) -> str:
 
 
 def first_sentences(names: Names, first: Side, second: Side) -> list[Sentence]:
-    """What changed above all: the path through which Lua holds more, if both have snapshots; the lines whose live bytes at the
+    """What changed above all: the path through which Lua holds more, if the second has snapshots; the lines whose live bytes at the
     mark up to which both were read, or else at the peak, differ most, if that is at least WORTH of the larger sum; and the same of
     bytes requested, of other lines. At most MOST; without a mark, one of them is about bytes requested if such a line is there.
     """
@@ -311,13 +312,29 @@ def first_sentences(names: Names, first: Side, second: Side) -> list[Sentence]:
 
 def _held_more(first: Side, second: Side) -> list[Sentence]:
     """The sentence about the path of references that has more in the last snapshot of the second trace than in that of the first,
-    if that is at least WORTH of what its roots lead to."""
+    if that is at least WORTH of what its roots lead to. If the first trace has no snapshot, what holds most in that of the second.
+    """
     before, after = first.universe, second.universe
+    if before is None and after is not None:
+        return _held_most(after)
     row = grown_most(before, after) if before is not None and after is not None else None
     if row is None or before is None or after is None or row["more_bytes"] < WORTH * (after.bytes - after.unreachable):
         return []
     names = [clean(f"'{universe.snapshot.name}'") for universe in (before, after)]
     text = f"retains {human_bytes(row['more_bytes'])} more in the last snapshot of B, {names[1]}, than in that of A, {names[0]}."
+    return [Sentence(clean(row["path"], TEXT_LIMIT), text, "", "")]
+
+
+def _held_most(universe: Universe) -> list[Sentence]:
+    """The sentence about what holds most of what Lua reaches in the only snapshot, if it is half of that."""
+    from steve.snapshots.holders import held_paths
+
+    row = next(iter(held_paths(universe)), None)
+    if row is None or row["share"] < MOSTLY:
+        return []
+    quoted = f"'{universe.snapshot.name}'"
+    text = f"holds {human_bytes(row['bytes'])} of the {human_bytes(universe.bytes - universe.unreachable)} that Lua reaches "
+    text += f"in the last snapshot of B, {clean(quoted)} ({row['share']:.0%}). A has no snapshot."
     return [Sentence(clean(row["path"], TEXT_LIMIT), text, "", "")]
 
 

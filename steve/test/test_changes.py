@@ -306,6 +306,12 @@ def test_snapshots_say_what_holds_more(steve: Steve, tmp_path: Path) -> None:
         "than in that of A, &#39;kept&#39;."
     )
     assert "retains" not in " ".join(sentences(steve, "--where", "size > 0"))
+    lua_trace(tmp_path / "a.ljt", 1000, False)
+    first, *_ = sentences(steve, "-f")
+    assert first == (
+        "thread holds 4.95 KiB of the 4.95 KiB that Lua reaches in the last snapshot of B, &#39;kept&#39; (100%). "
+        "A has no snapshot."
+    )
 
 
 @needs_browser
