@@ -346,6 +346,8 @@ def on_garbage(first: Side, second: Side) -> str:
         name for name in dict.fromkeys(name for _, name in second.marks) if name in {mark for _, mark in first.marks}
     ]
     known = f" Both have the {'marks' if len(marks) > 1 else 'mark'} {', '.join(marks[:FEW_MARKS])}." if marks else ""
+    if first.universe is not None and second.universe is not None:
+        return f"{GARBAGE}.{known}"
     return f"{GARBAGE}, or call ljtrace.snapshot there in both.{known}"
 
 

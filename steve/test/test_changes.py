@@ -300,7 +300,8 @@ def test_garbage_of_lua_is_no_more_than_a_remark(steve: Steve, tmp_path: Path) -
 def test_snapshots_say_what_holds_more(steve: Steve, tmp_path: Path) -> None:
     for name, kept in (("a", 1000), ("b", 5000)):
         lua_trace(tmp_path / f"{name}.ljt", kept, True)
-    first, *_ = sentences(steve)
+    first, *_, remark = sentences(steve)
+    assert "includes garbage" in remark and "ljtrace.snapshot" not in remark
     assert first == (
         "thread -&gt; upvalue kept -&gt; table retains 3.91 KiB more in the last snapshot of B, &#39;kept&#39;, "
         "than in that of A, &#39;kept&#39;."
