@@ -107,6 +107,7 @@ def _alike(one: np.ndarray, other: np.ndarray) -> np.ndarray:
     """The numbers of equal rows of two matrices, as columns. Of rows that occur several times, those of one have as many in
     the other, and are in their order."""
     groups = np.unique(np.concatenate([one, other]), axis=0, return_inverse=True)[1]
+    groups = groups.reshape(-1)  # a column in numpy 2.0
     count = int(groups.max()) + 1 if len(groups) else 0
     first, second = groups[: len(one)], groups[len(one) :]
     is_alike = np.bincount(first, minlength=count) == np.bincount(second, minlength=count)
